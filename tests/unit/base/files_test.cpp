@@ -1,0 +1,84 @@
+#include "common/base/files.h"
+
+#include <catch2/catch.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/digest.h"
+#include "common/base/zstd_file.h"
+#include "tests/support/temp_dir.h"
+
+using namespace poolmark;
+using poolmark::test::TempDir;
+
+TEST_CASE("a file is replaced whole or not at all", "[K3]") {
+  TempDir dir;
+  REQUIRE(AtomicWriteFile(dir / "a.json", "one").ok());
+  REQUIRE(AtomicWriteFile(dir / "a.json", "two").ok());
+  CHECK(*ReadFile(dir / "a.json") == "two");
+  CHECK_FALSE(FileExists(dir / "a.json.tmp"));
+  CHECK_FALSE(AtomicWriteFile(dir / "missing/a.json", "x").ok());
+}
+
+TEST_CASE("only regular files of bounded size are read") {
+  TempDir dir;
+  REQUIRE(mkfifo((dir / "fifo").c_str(), 0600) == 0);
+  CHECK_FALSE(ReadFile(dir / "fifo").ok());
+  CHECK_FALSE(ReadFile(dir.path()).ok());
+  CHECK_FALSE(ReadFile("/dev/zero").ok());
+  REQUIRE(AtomicWriteFile(dir / "big", std::string(100, 'x')).ok());
+  CHECK_FALSE(ReadFile(dir / "big", 99).ok());
+}
+
+TEST_CASE("a tree is removed without following links out of it") {
+  TempDir dir;
+  REQUIRE(MakeDirs(dir / "ours/deep/er").ok());
+  REQUIRE(MakeDirs(dir / "strangers").ok());
+  REQUIRE(AtomicWriteFile(dir / "strangers/keep", "x").ok());
+  REQUIRE(symlink((dir / "strangers").c_str(), (dir / "ours/deep/link").c_str()) == 0);
+  auto removed = RemoveTree(dir / "ours");
+  REQUIRE(removed.ok());
+  CHECK(*removed == 4);
+  CHECK(FileExists(dir / "strangers/keep"));
+  CHECK(*RemoveTree(dir / "ours") == 0);
+  CHECK_FALSE(RemoveTree("/").ok());
+}
+
+TEST_CASE("zstd lines survive a round trip and a torn tail is named") {
+  TempDir dir;
+  auto writer = ZstdWriter::Create(dir / "r.jsonl.zst");
+  REQUIRE(writer.ok());
+  for (int i = 0; i < 5000; ++i) REQUIRE((*writer)->Write("{\"i\":" + std::to_string(i) + "}\n").ok());
+  REQUIRE((*writer)->Finish().ok());
+  auto reader = LineReader::Open(dir / "r.jsonl.zst");
+  REQUIRE(reader.ok());
+  std::string line;
+  int count = 0;
+  for (;; ++count) {
+    auto more = (*reader)->Next(&line);
+    REQUIRE(more.ok());
+    if (!*more) break;
+    REQUIRE(line == "{\"i\":" + std::to_string(count) + "}");
+  }
+  CHECK(count == 5000);
+
+  std::string whole = *ReadFile(dir / "r.jsonl.zst");
+  REQUIRE(AtomicWriteFile(dir / "torn.zst", std::string_view(whole).substr(0, whole.size() / 2)).ok());
+  auto torn = LineReader::Open(dir / "torn.zst");
+  REQUIRE(torn.ok());
+  Status end = absl::OkStatus();
+  for (;;) {
+    auto more = (*torn)->Next(&line);
+    if (!more.ok()) {
+      end = more.status();
+      break;
+    }
+    REQUIRE(*more);
+  }
+  CHECK(std::string(end.message()).find("torn.zst:") != std::string::npos);
+}
+
+TEST_CASE("SHA-256 gives the published value", "[K7]") {
+  CHECK(Sha256Hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  CHECK(Sha256Hex("abc", 12) == "ba7816bf8f01");
+}
