@@ -1,0 +1,74 @@
+// job.yaml as plain structs. Pure values; read and validated by common/spec/read.h.
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/units.h"
+#include "common/spec/pool.h"
+#include "common/spec/stack.h"
+
+namespace poolmark::spec {
+
+enum class Shape { kAgentic, kSharedPrompt, kSynthetic, kTrace };
+std::string_view ShapeName(Shape shape);  // "agentic", "shared-prompt", "synthetic", "trace"
+
+// One load level of a workload: users at once, requests a second, or trace speed.
+struct LoadLevel {
+  enum class Kind { kConcurrency, kRate, kSpeedup } kind = Kind::kConcurrency;
+  double value = 1;
+  std::string Name() const;  // "c16", "r5", "r0.5", "x2"
+  bool operator==(const LoadLevel&) const = default;
+};
+
+struct WorkloadSpec {
+  std::string name;
+  Shape shape = Shape::kSynthetic;
+  std::string file;                              // as written; the controller resolves it to the stored input
+  std::vector<LoadLevel> levels;
+  std::optional<Nanoseconds> load_duration;      // agentic only
+  std::optional<Nanoseconds> warm_up;            // agentic only
+  std::string answers = "recorded";              // recorded or live
+  // Everything shape-specific, validated, in the form that workload::OpenSource reads
+  // (docs/workloads.md); `file` is replaced by its resolved path there.
+  std::string options_json;
+};
+
+struct StackUse {
+  std::string use;                               // file or name of the catalogue
+  std::string as;
+  std::map<std::string, std::string> set;
+};
+
+struct Slo {
+  std::string name;  // a preset of deploy/slo
+};
+
+struct AccuracySpec {
+  std::string dataset;
+  std::string metric = "match";
+  int limit = 0;
+};
+
+struct JobSpec {
+  std::string pool_file;
+  PoolSpec pool;
+  std::vector<StackUse> uses;
+  std::vector<StackSpec> stacks;                 // resolved, same order as `uses`
+  std::string baseline;                          // `as` of the baseline stack; empty: none
+  std::vector<WorkloadSpec> workloads;
+  int repeats = 3;
+  std::string starting_state = "empty";          // empty or warm
+  std::vector<std::string> slo;
+  int line_rate_runs = 3;
+  int line_rate_seconds = 10;
+  bool line_rate = true;                         // preflight.line_rate: off switches it off, with a note
+  std::optional<AccuracySpec> accuracy;
+  std::optional<Nanoseconds> request_deadline;   // per request
+  uint64_t seed = 42;
+};
+
+}  // namespace poolmark::spec
