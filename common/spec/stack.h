@@ -102,6 +102,7 @@ struct ProcessTemplate {
   Nanoseconds stop_grace = std::chrono::seconds(30);
   std::vector<std::string> devices;
   std::vector<std::string> mounts;
+  std::map<std::string, std::string> kv;  // what this process uses otherwise than the stack's `kv` (refused within one store)
 };
 
 struct StackSpec {
