@@ -99,7 +99,9 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-std::span<const Row> JobTable() { return kRows; }
+std::span<const Row> JobTable() {
+  return kRows;
+}
 
 std::optional<Transition> Next(v1::JobState state, JobEventKind event, Pending pending) {
   const Row* best = nullptr;
@@ -113,7 +115,8 @@ std::optional<Transition> Next(v1::JobState state, JobEventKind event, Pending p
 }
 
 bool IsTerminal(v1::JobState state) {
-  return state == kSucceeded || state == kInvalid || state == kFailedState || state == kCancelled || state == kRefused;
+  return state == kSucceeded || state == kInvalid || state == kFailedState || state == kCancelled ||
+         state == kRefused;
 }
 
 bool HoldsMachines(v1::JobState state) {
@@ -121,40 +124,62 @@ bool HoldsMachines(v1::JobState state) {
          state == kCollecting || state == kTearingDown;
 }
 
-JobEventKind RestartEvent(bool no_continue) { return no_continue ? E::kRestartedToEnd : E::kRestarted; }
+JobEventKind RestartEvent(bool no_continue) {
+  return no_continue ? E::kRestartedToEnd : E::kRestarted;
+}
 
 Action ActionOf(v1::JobState state) {
   switch (state) {
-    case kSubmitted: return A::kPlan;
-    case kQueued: return A::kWaitForMachines;
-    case kPreflight: return A::kPreflight;
-    case kLaunching: return A::kLaunch;
-    case kVerifying: return A::kVerify;
-    case kBenchmarking: return A::kBenchmark;
-    case kCollecting: return A::kCollect;
-    case kTearingDown: return A::kTearDown;
-    default: return A::kNone;
+    case kSubmitted:
+      return A::kPlan;
+    case kQueued:
+      return A::kWaitForMachines;
+    case kPreflight:
+      return A::kPreflight;
+    case kLaunching:
+      return A::kLaunch;
+    case kVerifying:
+      return A::kVerify;
+    case kBenchmarking:
+      return A::kBenchmark;
+    case kCollecting:
+      return A::kCollect;
+    case kTearingDown:
+      return A::kTearDown;
+    default:
+      return A::kNone;
   }
 }
 
-std::string_view StateName(v1::JobState state) {
-  std::string_view name = v1::JobState_IsValid(state) ? std::string_view(v1::JobState_Name(state)) : "JOB_STATE_UNKNOWN";
-  name.remove_prefix(sizeof("JOB_STATE_") - 1);
-  return name;
+std::string StateName(v1::JobState state) {
+  if (!v1::JobState_IsValid(state)) return "UNKNOWN";
+  return v1::JobState_Name(state).substr(sizeof("JOB_STATE_") - 1);
 }
 
-std::string_view EventName(JobEventKind event) {
-  static constexpr std::array<std::string_view, kJobEventKinds> kNames = {
-      "plan accepted", "plan refused", "machines locked", "step passed", "more in cycle", "cycle done",
-      "finished, valid", "finished, invalid", "interrupted", "failed", "machine lost", "cancel",
-      "controller restarted", "controller restarted, no continue", "torn down", "leftovers"};
-  return kNames[static_cast<size_t>(event)];
+std::string EventName(JobEventKind event) {
+  static constexpr std::array<std::string_view, kJobEventKinds> kNames = {"plan accepted",
+                                                                          "plan refused",
+                                                                          "machines locked",
+                                                                          "step passed",
+                                                                          "more in cycle",
+                                                                          "cycle done",
+                                                                          "finished, valid",
+                                                                          "finished, invalid",
+                                                                          "interrupted",
+                                                                          "failed",
+                                                                          "machine lost",
+                                                                          "cancel",
+                                                                          "controller restarted",
+                                                                          "controller restarted, no continue",
+                                                                          "torn down",
+                                                                          "leftovers"};
+  return std::string(kNames[static_cast<size_t>(event)]);
 }
 
-std::string_view PendingName(Pending pending) {
+std::string PendingName(Pending pending) {
   static constexpr std::array<std::string_view, kPendings> kNames = {"none",    "next cycle", "succeeded",
                                                                      "invalid", "failed",     "cancelled"};
-  return kNames[static_cast<size_t>(pending)];
+  return std::string(kNames[static_cast<size_t>(pending)]);
 }
 
 std::optional<Pending> PendingFromName(std::string_view name) {
@@ -164,10 +189,11 @@ std::optional<Pending> PendingFromName(std::string_view name) {
   return std::nullopt;
 }
 
-std::string_view ActionName(Action action) {
-  static constexpr std::string_view kNames[] = {"nothing", "plan",      "wait for machines", "preflight", "launch",
-                                                "verify",  "benchmark", "collect",           "tear down", "finish"};
-  return kNames[static_cast<size_t>(action)];
+std::string ActionName(Action action) {
+  static constexpr std::string_view kNames[] = {"nothing",   "plan",   "wait for machines", "preflight",
+                                                "launch",    "verify", "benchmark",         "collect",
+                                                "tear down", "finish"};
+  return std::string(kNames[static_cast<size_t>(action)]);
 }
 
 }  // namespace poolmark::controller

@@ -13,22 +13,22 @@
 namespace poolmark::controller {
 
 enum class JobEventKind {
-  kPlanAccepted,       // the plan works
-  kPlanRefused,        // it does not: all refusals are the job's reasons
-  kLocked,             // all machines of the plan are locked for this job
-  kPassed,             // the step of this state ended well
-  kMoreInCycle,        // a repeat is stored, and the cycle has another one
-  kCycleDone,          // the cycle's repeats are stored, others need a new launch
-  kFinishedValid,      // everything is measured: every point has a valid repeat
-  kFinishedInvalid,    // everything is measured: a point has none
-  kInterrupted,        // the repeat is void, the job goes on with a new cycle
-  kFailed,             // a check, a process or a call failed for good
-  kMachineLost,        // a machine is gone for good
+  kPlanAccepted,     // the plan works
+  kPlanRefused,      // it does not: all refusals are the job's reasons
+  kLocked,           // all machines of the plan are locked for this job
+  kPassed,           // the step of this state ended well
+  kMoreInCycle,      // a repeat is stored, and the cycle has another one
+  kCycleDone,        // the cycle's repeats are stored, others need a new launch
+  kFinishedValid,    // everything is measured: every point has a valid repeat
+  kFinishedInvalid,  // everything is measured: a point has none
+  kInterrupted,      // the repeat is void, the job goes on with a new cycle
+  kFailed,           // a check, a process or a call failed for good
+  kMachineLost,      // a machine is gone for good
   kCancel,
-  kRestarted,          // the controller came back and found the job in this state
-  kRestartedToEnd,     // the same, and the job was submitted with --no-continue
-  kTornDown,           // every ledger item is proven gone
-  kLeftovers,          // something is left or could not be looked at
+  kRestarted,       // the controller came back and found the job in this state
+  kRestartedToEnd,  // the same, and the job was submitted with --no-continue
+  kTornDown,        // every ledger item is proven gone
+  kLeftovers,       // something is left or could not be looked at
 };
 inline constexpr int kJobEventKinds = static_cast<int>(JobEventKind::kLeftovers) + 1;
 
@@ -77,11 +77,11 @@ bool HoldsMachines(v1::JobState state);
 JobEventKind RestartEvent(bool no_continue);
 Action ActionOf(v1::JobState state);
 
-std::string_view StateName(v1::JobState state);  // "PREFLIGHT"
-std::string_view EventName(JobEventKind event);
-std::string_view PendingName(Pending pending);
+std::string StateName(v1::JobState state);  // "PREFLIGHT"
+std::string EventName(JobEventKind event);
+std::string PendingName(Pending pending);
 std::optional<Pending> PendingFromName(std::string_view name);
-std::string_view ActionName(Action action);
+std::string ActionName(Action action);
 
 // docs/lifecycle.md.
 std::string LifecycleMarkdown();

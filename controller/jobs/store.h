@@ -1,0 +1,162 @@
+// The durable truth of the controller: jobs, their events, machines and their locks, finished repeats,
+// answered requests. One SQLite file (WAL, synchronous=FULL) in the state directory, which one controller
+// holds at a time (flock). Every method is one transaction, durable when it returns OK; progress ticks,
+// samples and request records never come here. Thread-safe.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "controller/jobs/job_table.h"
+#include "poolmark/v1/controller.pb.h"
+
+namespace poolmark::controller {
+
+class Database;
+
+struct StoredJob {
+  v1::Job job;
+  v1::SubmitJobRequest request;  // as submitted: inputs by digest, settings
+  Pending pending = Pending::kNone;
+  bool force = false;        // a second cancel: no grace
+  uint32_t cycle = 0;        // of the last launch
+  uint32_t idle_cycles = 0;  // in a row, without a finished repeat
+};
+
+// A repeat whose files are complete.
+struct RepeatKey {
+  std::string stack;
+  std::string workload;
+  std::string level;
+  int repeat = 1;
+  auto operator<=>(const RepeatKey&) const = default;
+};
+struct StoredRepeat {
+  RepeatKey key;
+  bool valid = false;
+  uint32_t cycle = 0;
+};
+
+// What the controller remembers of a machine between starts.
+struct StoredMachine {
+  std::string name;
+  v1::MachineState state = v1::MACHINE_STATE_READY;  // READY, DRAINED, QUARANTINED or REVOKED
+  std::string reason;
+  std::string job_id;  // holder; "": none
+  uint64_t epoch = 0;  // of the last grant
+  v1::RegisterRequest registration;
+};
+
+// What an event brings with it into its transaction.
+struct Change {
+  std::vector<v1::Reason> reasons{};  // appended
+  std::string message{};              // of the event row
+  std::string data_json{};
+  std::optional<v1::JobPosition> position{};
+  std::optional<v1::TeardownVerdict> verdict{};
+  std::optional<bool> cancel{};  // sets cancel_requested
+  std::optional<bool> force{};
+  std::optional<std::string> waiting_for{};
+  std::optional<int64_t> estimated_ns{};
+  std::optional<StoredRepeat> repeat{};                           // a repeat finished with this event
+  std::vector<std::pair<std::string, std::string>> quarantine{};  // machine, why
+};
+
+class Store {
+ public:
+  // Takes the lock of `directory` (FAILED_PRECONDITION "locked" when another controller has it), checks the
+  // file, migrates it and increments the controller epoch. A file that is corrupt is kept beside as
+  // poolmark.db.corrupt-<time>, and recovered() says so.
+  static Result<std::unique_ptr<Store>> Open(const std::string& directory, const Clock* clock);
+  ~Store();
+
+  uint64_t controller_epoch() const { return controller_epoch_; }
+  const std::string& cluster_id() const { return cluster_id_; }
+  const std::string& directory() const { return directory_; }
+  // The corrupt file, when this start found one: machines that report jobs unknown here are quarantined.
+  const std::optional<std::string>& recovered() const { return recovered_; }
+
+  // Called after each commit with what it made visible; from any thread, without a lock of the store.
+  using Listener = std::function<void(const std::string& job_id, const v1::JobEvent& event)>;
+  void SetListener(Listener listener);
+
+  // --- requests: the stored answer of a repeated id; ALREADY_EXISTS when the body differs ---
+  // (`digest` is over the request without its id).
+  Result<std::optional<std::string>> FindAnswer(const std::string& request_id, const std::string& digest);
+  Status StoreAnswer(const std::string& request_id, const std::string& digest, const std::string& answer);
+
+  // --- jobs ---
+  // Stores the job as SUBMITTED with its snapshot and the answer to its request, in one transaction.
+  Result<v1::Job> Insert(const v1::SubmitJobRequest& request, const std::string& owner,
+                         const std::string& digest, const std::vector<std::string>& notes,
+                         int64_t estimated_ns);
+  // By id or unique prefix.
+  Result<StoredJob> Get(const std::string& job_id);
+  // Newest first; `before` is the page token (0: from the newest).
+  struct Page {
+    std::vector<v1::Job> jobs;
+    uint64_t next = 0;
+  };
+  Result<Page> List(const std::vector<v1::JobState>& states, uint64_t before, uint32_t size);
+  Result<std::vector<StoredJob>> Unfinished();
+  // The transition that the table has for `event`; nothing when it has none (nothing is written then).
+  // Entering a terminal state releases the job's machines in the same transaction.
+  Result<std::optional<std::pair<StoredJob, Action>>> Apply(const std::string& job_id, JobEventKind event,
+                                                            const Change& change = {});
+  // QUEUED -> PREFLIGHT with all of `machines` locked, or nothing: then the result is empty and `blocked_by`
+  // says "machine n1 is held by job j". Epochs of the grants are in the machines.
+  Result<std::optional<StoredJob>> Lock(const std::string& job_id, const std::vector<std::string>& machines,
+                                        std::string* blocked_by);
+  // Changes without a transition; a row of kind "step" when `change.message` is not empty.
+  Result<StoredJob> Update(const std::string& job_id, const Change& change);
+  // A new cycle: its number. Counts idle cycles.
+  Result<uint32_t> BeginCycle(const std::string& job_id);
+  // Only of terminal jobs; its events and repeats go too. Files are the caller's.
+  Status Delete(const std::string& job_id);
+
+  // --- events ---
+  Result<uint64_t> AppendEvent(const std::string& job_id, v1::JobEvent event);
+  Result<std::vector<v1::JobEvent>> Events(const std::string& job_id, uint64_t after, uint32_t limit);
+
+  Result<std::vector<StoredRepeat>> Repeats(const std::string& job_id);
+
+  // --- machines ---
+  Result<std::vector<StoredMachine>> Machines();
+  // Writes only when something durable differs.
+  Status SaveRegistration(const v1::RegisterRequest& registration);
+  Status SetMachine(const std::string& name, v1::MachineState state, const std::string& reason);
+
+  // Writes a row and removes it: is the store writable (readiness)?
+  Status Probe();
+
+ private:
+  Store() = default;
+  Status OpenFile();
+  Status Migrate();
+  Result<StoredJob> GetLocked(const std::string& job_id);
+  Status PutLocked(const StoredJob& job);
+  Status AppendLocked(StoredJob* job, v1::JobEvent* event);
+  Status ApplyChangeLocked(StoredJob* job, const Change& change);
+  void Announce(const std::string& job_id, const std::vector<v1::JobEvent>& events);
+
+  std::string directory_;
+  const Clock* clock_ = nullptr;
+  int lock_fd_ = -1;
+  uint64_t controller_epoch_ = 0;
+  std::string cluster_id_;
+  std::optional<std::string> recovered_;
+  std::mutex mutex_;  // db_
+  std::unique_ptr<Database> db_;
+  std::mutex listener_mutex_;  // listener_
+  Listener listener_;
+};
+
+}  // namespace poolmark::controller

@@ -1,0 +1,79 @@
+// Machines of the store.
+#include "absl/strings/str_cat.h"
+#include "controller/jobs/sqlite.h"
+#include "controller/jobs/store.h"
+
+namespace poolmark::controller {
+namespace {
+
+std::string MachineStateText(v1::MachineState state) {
+  return v1::MachineState_Name(state).substr(sizeof("MACHINE_STATE_") - 1);
+}
+v1::MachineState MachineStateOf(const std::string& text) {
+  v1::MachineState state = v1::MACHINE_STATE_QUARANTINED;  // an unknown word fails safe
+  v1::MachineState_Parse(absl::StrCat("MACHINE_STATE_", text), &state);
+  return state;
+}
+
+// What of a registration is worth a write: what changes with every start of an agent does not count.
+std::string Durable(const v1::RegisterRequest& registration) {
+  v1::RegisterRequest copy = registration;
+  copy.clear_held();
+  copy.mutable_facts()->clear_memory_available_bytes();
+  copy.mutable_facts()->clear_work_dir_free_bytes();
+  copy.mutable_facts()->clear_used_ports();
+  return copy.SerializeAsString();
+}
+
+}  // namespace
+
+Result<std::vector<StoredMachine>> Store::Machines() {
+  std::lock_guard lock(mutex_);
+  POOLMARK_ASSIGN_OR_RETURN(
+      Statement list,
+      db_->Prepare("SELECT name, state, reason, job_id, epoch, registration FROM machines ORDER BY name"));
+  std::vector<StoredMachine> machines;
+  for (;;) {
+    POOLMARK_ASSIGN_OR_RETURN(bool row, list.Step());
+    if (!row) return machines;
+    StoredMachine machine;
+    machine.name = list.TextAt(0);
+    machine.state = MachineStateOf(list.TextAt(1));
+    machine.reason = list.TextAt(2);
+    machine.job_id = list.TextAt(3);
+    machine.epoch = static_cast<uint64_t>(list.IntAt(4));
+    if (!machine.registration.ParseFromString(list.TextAt(5))) machine.registration.set_machine(machine.name);
+    machines.push_back(std::move(machine));
+  }
+}
+
+Status Store::SaveRegistration(const v1::RegisterRequest& registration) {
+  std::lock_guard lock(mutex_);
+  POOLMARK_ASSIGN_OR_RETURN(Statement find, db_->Prepare("SELECT registration FROM machines WHERE name=?"));
+  find.Text(registration.machine());
+  POOLMARK_ASSIGN_OR_RETURN(bool known, find.Step());
+  if (known) {
+    v1::RegisterRequest old;
+    if (old.ParseFromString(find.TextAt(0)) && Durable(old) == Durable(registration)) return absl::OkStatus();
+  }
+  v1::RegisterRequest kept = registration;
+  kept.clear_held();
+  POOLMARK_ASSIGN_OR_RETURN(
+      Statement put, db_->Prepare("INSERT INTO machines(name, state, registration) VALUES(?,'READY',?) "
+                                  "ON CONFLICT(name) DO UPDATE SET registration=excluded.registration"));
+  return put.Text(registration.machine()).Blob(kept.SerializeAsString()).Run();
+}
+
+Status Store::SetMachine(const std::string& name, v1::MachineState state, const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  POOLMARK_ASSIGN_OR_RETURN(Statement put,
+                            db_->Prepare("UPDATE machines SET state=?, reason=? WHERE name=?"));
+  POOLMARK_RETURN_IF_ERROR(put.Text(MachineStateText(state)).Text(reason).Text(name).Run());
+  if (db_->Changes() == 0) {
+    return NotFound(absl::StrCat("machine '", name, "'"), "no such machine",
+                    "list them with `poolmark machines`");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace poolmark::controller

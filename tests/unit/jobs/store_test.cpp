@@ -1,0 +1,251 @@
+// The durable store: transitions, locks, epochs, repeated requests, corrupt files.
+#include "controller/jobs/store.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/base/files.h"
+#include "controller/jobs/sqlite.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/temp_dir.h"
+
+namespace poolmark::controller {
+namespace {
+
+struct Fixture {
+  test::TempDir dir;
+  test::FakeClock clock;
+  std::unique_ptr<Store> store;
+  Fixture() { Open(); }
+  void Open() {
+    store.reset();
+    auto opened = Store::Open(dir / "state", &clock);
+    INFO(opened.status());
+    REQUIRE(opened.ok());
+    store = std::move(*opened);
+  }
+  void Machine(const std::string& name) {
+    v1::RegisterRequest registration;
+    registration.set_machine(name);
+    registration.set_address("127.0.0.1:1");
+    REQUIRE(store->SaveRegistration(registration).ok());
+  }
+  std::string Submit(const std::string& name, const std::string& request_id = "") {
+    v1::SubmitJobRequest request;
+    request.set_name(name);
+    request.set_request_id(request_id);
+    auto job = store->Insert(request, "ada", "digest", {"a note"}, 5);
+    INFO(job.status());
+    REQUIRE(job.ok());
+    return job->id();
+  }
+  void Go(const std::string& id, JobEventKind event, Change change = {}) {
+    auto applied = store->Apply(id, event, change);
+    INFO(applied.status());
+    REQUIRE(applied.ok());
+    REQUIRE(applied->has_value());
+  }
+};
+
+TEST_CASE("a transition and its event survive a re-open, and events number on without a gap") {
+  Fixture f;
+  f.Machine("n0");
+  const std::string id = f.Submit("one");
+  f.Go(id, JobEventKind::kPlanAccepted);
+  std::string blocked;
+  auto locked = f.store->Lock(id, {"n0"}, &blocked);
+  REQUIRE(locked.ok());
+  REQUIRE(locked->has_value());
+  f.Open();
+  auto job = f.store->Get(id);
+  REQUIRE(job.ok());
+  CHECK(job->job.state() == v1::JOB_STATE_PREFLIGHT);
+  CHECK(job->request.name() == "one");
+  v1::Reason reason;
+  reason.set_code("preflight");
+  f.Go(id, JobEventKind::kFailed, Change{.reasons = {reason}});
+  f.Open();
+  job = f.store->Get(id);
+  CHECK(job->pending == Pending::kFailed);
+  CHECK(job->job.reasons(0).code() == "preflight");
+  auto events = f.store->Events(id, 0, 100);
+  REQUIRE(events.ok());
+  REQUIRE(events->size() == 4);
+  for (size_t i = 0; i < events->size(); ++i) CHECK((*events)[i].sequence() == i + 1);
+  CHECK(f.store->Events(id, 3, 100)->size() == 1);
+  CHECK(f.store->Events(id, UINT64_MAX, 100)->empty());
+}
+
+TEST_CASE("machines are locked all or none, and epochs grow with every grant") {
+  Fixture f;
+  for (const char* name : {"a", "b", "c"}) f.Machine(name);
+  const std::string first = f.Submit("first");
+  const std::string second = f.Submit("second");
+  f.Go(first, JobEventKind::kPlanAccepted);
+  f.Go(second, JobEventKind::kPlanAccepted);
+  std::string blocked;
+  REQUIRE(f.store->Lock(first, {"c", "b"}, &blocked)->has_value());
+  auto refused = f.store->Lock(second, {"a", "b"}, &blocked);
+  REQUIRE(refused.ok());
+  CHECK_FALSE(refused->has_value());
+  CHECK(blocked == "machine b is held by job " + first);
+  CHECK(f.store->Machines()->at(0).job_id.empty());  // a was not taken
+  CHECK(f.store->Machines()->at(0).epoch == 0);
+  f.Go(first, JobEventKind::kCancel);
+  f.Go(first, JobEventKind::kTornDown);
+  CHECK(f.store->Get(first)->job.state() == v1::JOB_STATE_CANCELLED);
+  REQUIRE(f.store->Lock(second, {"a", "b"}, &blocked)->has_value());
+  CHECK(f.store->Machines()->at(1).epoch == 2);
+  CHECK(f.store->Machines()->at(1).job_id == second);
+}
+
+TEST_CASE("drained, quarantined and unknown machines are not locked") {
+  Fixture f;
+  f.Machine("a");
+  const std::string id = f.Submit("x");
+  f.Go(id, JobEventKind::kPlanAccepted);
+  std::string blocked;
+  CHECK_FALSE(f.store->Lock(id, {"zz"}, &blocked)->has_value());
+  CHECK(blocked == "machine zz is not registered");
+  REQUIRE(f.store->SetMachine("a", v1::MACHINE_STATE_DRAINED, "maintenance").ok());
+  CHECK_FALSE(f.store->Lock(id, {"a"}, &blocked)->has_value());
+  CHECK(blocked == "machine a is DRAINED: maintenance");
+  CHECK(f.store->SetMachine("zz", v1::MACHINE_STATE_DRAINED, "").code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("an event without a row writes nothing") {
+  Fixture f;
+  const std::string id = f.Submit("x");
+  auto applied = f.store->Apply(id, JobEventKind::kTornDown);
+  REQUIRE(applied.ok());
+  CHECK_FALSE(applied->has_value());
+  CHECK(f.store->Events(id, 0, 10)->size() == 1);
+}
+
+TEST_CASE("a repeated request gets the stored answer, another body under its id is refused") {
+  Fixture f;
+  const std::string id = f.Submit("x", "request-1");
+  auto answer = f.store->FindAnswer("request-1", "digest");
+  REQUIRE(answer.ok());
+  v1::SubmitJobResponse response;
+  REQUIRE(response.ParseFromString(answer->value()));
+  CHECK(response.job_id() == id);
+  CHECK(response.notes(0) == "a note");
+  CHECK(f.store->FindAnswer("request-1", "other").status().code() == absl::StatusCode::kAlreadyExists);
+  CHECK_FALSE(f.store->FindAnswer("request-2", "digest")->has_value());
+}
+
+TEST_CASE("one controller at a time holds a state directory") {
+  Fixture f;
+  auto second = Store::Open(f.dir / "state", &f.clock);
+  REQUIRE_FALSE(second.ok());
+  CHECK(ErrorOf(second.status()).code == "locked");
+}
+
+TEST_CASE("the controller epoch grows with every start") {
+  Fixture f;
+  CHECK(f.store->controller_epoch() == 1);
+  const std::string cluster = f.store->cluster_id();
+  f.Open();
+  CHECK(f.store->controller_epoch() == 2);
+  CHECK(f.store->cluster_id() == cluster);
+}
+
+TEST_CASE("a corrupt store is kept beside, and the controller starts in recovery") {
+  auto content = GENERATE(std::string(), std::string("not a database, for sure. not a database, for sure."),
+                          std::string(8192, '\0'), std::string("SQLite format 3\0garbage", 23));
+  Fixture f;
+  f.Submit("lost");
+  const uint64_t epoch = f.store->controller_epoch();
+  f.store.reset();
+  REQUIRE(AtomicWriteFile(f.dir / "state/poolmark.db", content).ok());
+  (void)RemoveTree(f.dir / "state/poolmark.db-wal");
+  f.Open();
+  if (content.empty()) {
+    CHECK_FALSE(f.store->recovered());  // an empty file is a new one for SQLite
+    return;
+  }
+  REQUIRE(f.store->recovered());
+  CHECK(*ReadFile(*f.store->recovered()) == content);
+  CHECK(f.store->controller_epoch() > epoch);
+  CHECK(f.store->List({}, 0, 10)->jobs.empty());
+}
+
+TEST_CASE("a store of a later program is refused, not touched") {
+  Fixture f;
+  f.store.reset();
+  {
+    auto db = Database::Open(f.dir / "state/poolmark.db");
+    REQUIRE(db.ok());
+    REQUIRE((*db)->Execute("PRAGMA user_version=99").ok());
+  }
+  auto opened = Store::Open(f.dir / "state", &f.clock);
+  REQUIRE_FALSE(opened.ok());
+  CHECK(std::string(opened.status().message()).find("schema 99") != std::string::npos);
+}
+
+TEST_CASE("jobs are found by a unique prefix and listed newest first, in pages") {
+  Fixture f;
+  std::vector<std::string> ids;
+  for (int i = 0; i < 5; ++i) {
+    f.clock.Advance(std::chrono::seconds(1));
+    ids.push_back(f.Submit("job" + std::to_string(i)));
+  }
+  CHECK(f.store->Get(ids[2])->job.name() == "job2");
+  CHECK(f.store->Get(ids[2].substr(0, ids[2].size() - 1))->job.name() == "job2");
+  CHECK(f.store->Get("2").status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(f.store->Get("").status().code() == absl::StatusCode::kNotFound);
+  CHECK(f.store->Get("nope").status().code() == absl::StatusCode::kNotFound);
+  auto page = f.store->List({}, 0, 2);
+  REQUIRE(page->jobs.size() == 2);
+  CHECK(page->jobs[0].name() == "job4");
+  page = f.store->List({}, page->next, 2);
+  CHECK(page->jobs[0].name() == "job2");
+  page = f.store->List({}, page->next, 2);
+  CHECK(page->jobs.size() == 1);
+  CHECK(page->next == 0);
+  f.Go(ids[0], JobEventKind::kCancel);
+  CHECK(f.store->List({v1::JOB_STATE_CANCELLED}, 0, 10)->jobs.size() == 1);
+  CHECK(f.store->Unfinished()->size() == 4);
+}
+
+TEST_CASE("only a finished job is deleted, with its events") {
+  Fixture f;
+  const std::string id = f.Submit("x");
+  CHECK(f.store->Delete(id).code() == absl::StatusCode::kFailedPrecondition);
+  f.Go(id, JobEventKind::kCancel);
+  REQUIRE(f.store->Delete(id).ok());
+  CHECK_FALSE(f.store->Get(id).ok());
+  CHECK(f.store->Events(id, 0, 10)->empty());
+}
+
+TEST_CASE("a finished repeat is stored in the transaction of its transition") {
+  Fixture f;
+  f.Machine("a");
+  const std::string id = f.Submit("x");
+  f.Go(id, JobEventKind::kPlanAccepted);
+  std::string blocked;
+  REQUIRE(f.store->Lock(id, {"a"}, &blocked)->has_value());
+  REQUIRE(f.store->BeginCycle(id).value() == 1);
+  CHECK(f.store->Get(id)->idle_cycles == 1);
+  for (int i = 0; i < 4; ++i) f.Go(id, JobEventKind::kPassed);
+  f.Go(id, JobEventKind::kMoreInCycle, Change{.repeat = StoredRepeat{{"base", "chat", "c4", 1}, true, 1}});
+  auto repeats = f.store->Repeats(id);
+  REQUIRE(repeats->size() == 1);
+  CHECK(repeats->at(0).valid);
+  CHECK(f.store->Get(id)->idle_cycles == 0);
+}
+
+TEST_CASE("a listener hears what was committed, after the commit") {
+  Fixture f;
+  std::vector<std::string> heard;
+  f.store->SetListener([&](const std::string& id, const v1::JobEvent& event) {
+    CHECK(f.store->Get(id)->job.last_sequence() == event.sequence());
+    heard.push_back(event.message());
+  });
+  const std::string id = f.Submit("x");
+  f.Go(id, JobEventKind::kCancel);
+  CHECK(heard == std::vector<std::string>{"submitted", "cancel"});
+}
+
+}  // namespace
+}  // namespace poolmark::controller
