@@ -1,0 +1,104 @@
+#include "common/workload/synthetic.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/random.h"
+
+namespace poolmark::workload {
+namespace {
+
+enum Part : uint64_t { kPrefix = 1, kHistory, kQuestion, kAnswer };
+
+class Sessions final : public Workload {
+ public:
+  explicit Sessions(const WorkloadSpec& spec) : spec_(spec), root_(MixKey(spec.seed, spec.marker)) {
+    if (!spec.rate.empty()) DrawArrivals(spec.rate.front());
+  }
+
+  uint64_t sessions() const override { return static_cast<uint64_t>(spec_.sessions); }
+
+  Script Open(uint64_t number) const override {
+    const uint64_t group = number % static_cast<uint64_t>(spec_.groups);
+    const auto scaled = [&](int64_t tokens) {
+      return static_cast<uint32_t>(ScaleTokens(tokens, spec_.token_scale));
+    };
+    Script script;
+    script.id = "s" + std::to_string(number);
+    Prompt prompt;
+    const auto add = [&](uint64_t key, int64_t tokens, Role role) {
+      if (tokens > 0) prompt.push_back({key, scaled(tokens), role});
+    };
+    add(MixKey(MixKey(root_, kPrefix), group), spec_.prefix, Role::kSystem);
+    add(MixKey(MixKey(root_, kHistory), number), spec_.history, Role::kUser);
+    for (int64_t t = 0; t < spec_.turns; ++t) {
+      const uint64_t question = MixKey(MixKey(MixKey(root_, kQuestion), number), static_cast<uint64_t>(t));
+      add(question, t == 0 ? spec_.input : spec_.growth, Role::kUser);
+      Turn turn;
+      turn.prompt = prompt;
+      turn.output_tokens = scaled(spec_.output);
+      turn.think = t == 0 ? Nanoseconds(0) : spec_.think;
+      turn.answer = {MixKey(MixKey(MixKey(root_, kAnswer), number), static_cast<uint64_t>(t)),
+                     scaled(spec_.output), Role::kAssistant};
+      if (!arrivals_.empty()) {
+        turn.at = arrivals_[Slot(number, t)];
+        turn.think = Nanoseconds(0);
+      }
+      prompt.push_back(turn.answer);
+      script.turns.push_back(std::move(turn));
+    }
+    return script;
+  }
+
+ private:
+  void DrawArrivals(double rate) {
+    const double think = std::chrono::duration<double>(spec_.think).count();
+    const auto wanted = static_cast<int64_t>(std::ceil(rate * std::max(think, 1.0)));
+    users_ = static_cast<uint64_t>(std::min(spec_.users.value_or(wanted), spec_.sessions));
+    const uint64_t rounds = (sessions() + users_ - 1) / users_;
+    SplitMix64 random(MixKey(root_, std::string_view("arrivals")));
+    double at = 0;
+    arrivals_.reserve(rounds * users_ * static_cast<uint64_t>(spec_.turns));
+    for (uint64_t n = 0; n < rounds * users_ * static_cast<uint64_t>(spec_.turns); ++n) {
+      arrivals_.push_back(Nanoseconds(std::llround(at * 1e9)));
+      at += random.Exponential(1.0 / rate);
+    }
+  }
+
+  size_t Slot(uint64_t number, int64_t turn) const {
+    const uint64_t user = number % users_;
+    const uint64_t round = number / users_;
+    return user + users_ * (round * static_cast<uint64_t>(spec_.turns) + static_cast<uint64_t>(turn));
+  }
+
+  WorkloadSpec spec_;
+  uint64_t root_;
+  uint64_t users_ = 1;
+  std::vector<Nanoseconds> arrivals_;  // by slot; empty: closed loop
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> MakeSessions(const WorkloadSpec& spec) {
+  return std::make_unique<Sessions>(spec);
+}
+
+double ExpectedReusableShare(const WorkloadSpec& spec, uint32_t block_tokens) {
+  const auto scaled = [&](int64_t tokens) { return ScaleTokens(tokens, spec.token_scale); };
+  const auto cut = [&](int64_t tokens) { return tokens / block_tokens * block_tokens; };
+  const int64_t prefix = scaled(spec.prefix);
+  const int64_t output = scaled(spec.output);
+  int64_t prompt = prefix + scaled(spec.history) + scaled(spec.input);
+  const int64_t groups = std::min(spec.groups, spec.sessions);
+  double total = static_cast<double>(spec.sessions) * static_cast<double>(prompt);
+  double reused = static_cast<double>(spec.sessions - groups) * static_cast<double>(cut(prefix));
+  for (int64_t t = 1; t < spec.turns; ++t) {
+    const int64_t before = prompt + (spec.live_answers ? output : 0);
+    prompt += output + scaled(spec.growth);
+    total += static_cast<double>(spec.sessions) * static_cast<double>(prompt);
+    reused += static_cast<double>(spec.sessions) * static_cast<double>(cut(std::min(before, prompt)));
+  }
+  return total == 0 ? 0 : reused / total;
+}
+
+}  // namespace poolmark::workload

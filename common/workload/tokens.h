@@ -1,0 +1,47 @@
+// Exact lengths of text prompts (M23). A prompt of words is exact when each word is one token; which words
+// are, the engine's own tokenizer says. Token ids sent to /v1/completions need none of this.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace poolmark::workload {
+
+// Counts tokens as one engine does. Not thread-safe.
+class TokenCounter {
+ public:
+  virtual ~TokenCounter() = default;
+  // Without any beginning-of-text token.
+  virtual Result<int64_t> CountText(std::string_view text) = 0;
+  // The whole prompt of a chat request, template included; (role, content) pairs.
+  virtual Result<int64_t> CountChat(const std::vector<std::pair<std::string, std::string>>& messages) = 0;
+};
+
+// POST to the engine: path and JSON body in, JSON body out.
+using Post = std::function<Result<std::string>(const std::string& path, const std::string& body)>;
+// The tokenize endpoints of vLLM ({"count": n}) and of llama.cpp ({"tokens": [...]}); which one is
+// found by asking.
+std::unique_ptr<TokenCounter> EngineCounter(Post post, std::string model);
+
+struct TextTokens {
+  std::vector<std::string> words;
+  int64_t text_overhead = 0;     // tokens that any text prompt has besides its words
+  int64_t chat_overhead = 0;     // and any chat prompt
+  int64_t message_overhead = 0;  // per message
+  bool exact = false;
+};
+
+// Common short English words without any check.
+const std::vector<std::string>& PlainWords();
+
+// Keeps the words that are one token each, and measures the template's overhead. Asks the counter a few
+// dozen times. Fails when fewer than 64 words are left or when the counter is not consistent.
+Result<TextTokens> CalibrateWords(TokenCounter* counter, bool chat);
+
+}  // namespace poolmark::workload
