@@ -1,0 +1,58 @@
+// The comparison of the arms: rows, verdict and everything in summary.json, from the plan and the passes
+// alone. No tokenizer, data set, engine or network; the judge's ratings come in as a table. Pure,
+// thread-safe.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/quality/directory.h"
+#include "common/quality/types.h"
+
+namespace poolmark::quality {
+
+// Both prompts' ratings of one answer; a missing one stayed unrated after every try.
+struct JudgeRating {
+  std::optional<double> answer_first;
+  std::optional<double> reference_first;
+  // The mean of what is there.
+  std::optional<double> score() const;
+};
+
+struct JudgeTable {
+  std::map<std::string, JudgeRating> by_key;  // JudgeKey() -> rating
+  std::optional<std::string> insane;          // why the sanity check failed
+};
+
+// Figures beside the verdict, for statistics.json.
+struct ExtraStatistics {
+  int64_t questions = 0;  // scored by every pass
+  int64_t losses = 0;     // candidate below reference_1
+  int64_t wins = 0;
+  double sign_test_p = 1;
+  double loss_rate_upper_95 = 1;
+  std::optional<double> delta_low_95;  // delta -/+ 1.96 standard errors
+  std::optional<double> delta_high_95;
+  int64_t judged_twice = 0;  // judge metric: ratings from both prompts, and how often they differ
+  int64_t judge_disagreements = 0;
+  double judge_order_bias = 0;            // mean of answer_first - reference_first
+  std::optional<double> reference_noise;  // mean |reference_k - reference_1| over k > 1
+};
+
+struct Analysis {
+  std::vector<Row> rows;
+  Summary summary;
+  ExtraStatistics statistics;
+  std::vector<std::string> warnings;
+};
+
+// Errors: no reference_1 or no candidate pass; a judge metric without a table.
+Result<Analysis> Analyze(const LoadedDirectory& directory, const VerdictSettings& settings,
+                         const JudgeTable* judge);
+
+// statistics.json.
+Result<std::string> EncodeStatistics(const Analysis& analysis);
+
+}  // namespace poolmark::quality

@@ -1,0 +1,173 @@
+#include "common/quality/directory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/files.h"
+#include "common/quality/codec.h"
+
+namespace poolmark::quality {
+namespace {
+
+constexpr uint64_t kMaxFile = uint64_t{1} << 30;
+
+Status Delete(const std::string& path) {
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return FromErrno(path, "deleting", errno);
+  return absl::OkStatus();
+}
+
+// The label in "<prefix><label><suffix>", or "" when the name is another.
+std::string LabelIn(std::string_view name, std::string_view prefix, std::string_view suffix) {
+  if (name.size() <= prefix.size() + suffix.size() || !name.starts_with(prefix) || !name.ends_with(suffix))
+    return "";
+  return std::string(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
+}
+
+// reference_1.. in order, then control, then candidate.
+std::pair<int, int64_t> Rank(const Arm& arm) {
+  int role = arm.role == "reference" ? 0 : arm.role == "control" ? 1 : 2;
+  return {role, arm.run_index};
+}
+
+Status CheckAnswers(const Plan& plan, const Arm& arm, const std::vector<Answer>& answers,
+                    const std::string& where) {
+  if (answers.size() != plan.samples.size() ||
+      arm.num_questions != static_cast<int64_t>(plan.samples.size())) {
+    return InvalidInput(where,
+                        absl::StrCat("holds ", answers.size(), " answers, the arm file says ",
+                                     arm.num_questions, ", the plan has ", plan.samples.size(), " questions"),
+                        "run this arm again");
+  }
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].qid != plan.samples[i].qid) {
+      return InvalidInput(
+          absl::StrCat(where, ":", i + 1),
+          absl::StrCat("answers question '", answers[i].qid, "', the plan's is '", plan.samples[i].qid, "'"),
+          "run this arm again");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string Directory::File(const std::string& name) const {
+  return JoinPath(path_, name);
+}
+
+Result<std::optional<Plan>> Directory::LoadPlan() const {
+  std::string path = File("plan.json");
+  if (!FileExists(path)) return std::optional<Plan>();
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(path, kMaxFile));
+  POOLMARK_ASSIGN_OR_RETURN(Plan plan, DecodePlan(text, path));
+  return std::optional<Plan>(std::move(plan));
+}
+
+Status Directory::SavePlan(const Plan& plan) const {
+  POOLMARK_ASSIGN_OR_RETURN(std::string manifest, EncodeManifest(plan));
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, EncodePlan(plan));
+  POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(File("manifest.jsonl"), manifest));
+  return AtomicWriteFile(File("plan.json"), text);
+}
+
+Result<std::vector<Arm>> Directory::LoadArms(std::vector<std::string>* names) const {
+  POOLMARK_ASSIGN_OR_RETURN(*names, ListDir(path_));
+  std::vector<Arm> arms;
+  for (const std::string& name : *names) {
+    std::string label = LabelIn(name, "arm_", ".json");
+    if (label.empty()) continue;
+    POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(File(name), kMaxFile));
+    POOLMARK_ASSIGN_OR_RETURN(Arm arm, DecodeArm(text, File(name)));
+    if (arm.label != label) {
+      return InvalidInput(File(name),
+                          absl::StrCat("'label' is '", arm.label, "', the file's name says '", label, "'"));
+    }
+    arms.push_back(std::move(arm));
+  }
+  std::sort(arms.begin(), arms.end(), [](const Arm& a, const Arm& b) { return Rank(a) < Rank(b); });
+  return arms;
+}
+
+Status Directory::CheckArms() const {
+  std::vector<std::string> names;
+  return LoadArms(&names).status();
+}
+
+Result<LoadedDirectory> Directory::Load(bool keep_responses) const {
+  POOLMARK_ASSIGN_OR_RETURN(std::optional<Plan> plan, LoadPlan());
+  if (!plan)
+    return NotFound(File("plan.json"), "is missing",
+                    "this is no results directory of `quality run`, or its first run did not get that far");
+  LoadedDirectory out;
+  out.plan = *std::move(plan);
+  std::vector<std::string> names;
+  POOLMARK_ASSIGN_OR_RETURN(std::vector<Arm> arms, LoadArms(&names));
+  for (Arm& arm : arms) {
+    if (arm.plan_fingerprint != out.plan.plan_fingerprint) {
+      return Precondition(File(absl::StrCat("arm_", arm.label, ".json")),
+                          absl::StrCat("plan_fingerprint is '", arm.plan_fingerprint, "', plan.json's is '",
+                                       out.plan.plan_fingerprint, "'"),
+                          "this arm was run with another plan: run it again in this directory");
+    }
+    std::string file = File(absl::StrCat("answers_", arm.label, ".jsonl"));
+    POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
+    POOLMARK_ASSIGN_OR_RETURN(std::vector<Answer> answers, DecodeAnswers(text, file, keep_responses));
+    POOLMARK_RETURN_IF_ERROR(CheckAnswers(out.plan, arm, answers, file));
+    out.passes.push_back({std::move(arm), std::move(answers)});
+  }
+  for (const std::string& name : names) {
+    std::string label = LabelIn(name, "answers_", ".jsonl");
+    bool finished = std::any_of(out.passes.begin(), out.passes.end(),
+                                [&](const Pass& p) { return p.arm.label == label; });
+    if (!label.empty() && !finished) {
+      out.warnings.push_back(
+          absl::StrCat(name, " has no arm_", label, ".json: that pass did not finish, it is ignored"));
+    }
+  }
+  return out;
+}
+
+Status Directory::DeleteRole(const std::string& role) const {
+  for (const char* name : {"summary.json", "rows.jsonl", "statistics.json"})
+    POOLMARK_RETURN_IF_ERROR(Delete(File(name)));
+  POOLMARK_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDir(path_));
+  auto of_role = [&](const std::string& label) {
+    return role == "reference" ? label.starts_with("reference_") : label == role;
+  };
+  for (const auto& [prefix, suffix] : {std::pair("arm_", ".json"), std::pair("answers_", ".jsonl")}) {
+    for (const std::string& name : names) {
+      std::string label = LabelIn(name, prefix, suffix);
+      if (!label.empty() && of_role(label)) POOLMARK_RETURN_IF_ERROR(Delete(File(name)));
+    }
+  }
+  return SyncDirectory(path_);
+}
+
+Status Directory::SavePass(const Arm& arm, const std::string& answers_text, bool first_of_role) const {
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, EncodeArm(arm));
+  std::string answers_file = File(absl::StrCat("answers_", arm.label, ".jsonl"));
+  std::string arm_file = File(absl::StrCat("arm_", arm.label, ".json"));
+  // Everything is on disk before anything older goes: a full disk leaves the last complete pass.
+  POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(answers_file + ".tmp", answers_text));
+  POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(arm_file + ".tmp", text));
+  if (first_of_role) POOLMARK_RETURN_IF_ERROR(DeleteRole(arm.role));
+  POOLMARK_RETURN_IF_ERROR(RenameDurably(answers_file + ".tmp", answers_file));
+  return RenameDurably(arm_file + ".tmp", arm_file);
+}
+
+Status Directory::SaveResults(const std::string& rows, const std::string& statistics,
+                              const std::string& summary) const {
+  const std::pair<const char*, const std::string*> files[] = {
+      {"rows.jsonl", &rows}, {"statistics.json", &statistics}, {"summary.json", &summary}};
+  for (const auto& [name, text] : files)
+    POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(File(name) + ".tmp", *text));
+  POOLMARK_RETURN_IF_ERROR(Delete(File("summary.json")));
+  for (const auto& [name, text] : files)
+    POOLMARK_RETURN_IF_ERROR(RenameDurably(File(name) + ".tmp", File(name)));
+  return absl::OkStatus();
+}
+
+}  // namespace poolmark::quality

@@ -1,0 +1,55 @@
+// A results directory on disk: what is read, written and deleted, and in which order, so that a process
+// killed at any moment leaves a directory that is read rightly. docs/quality.md describes the files. One
+// writer at a time; readers need no lock. Not thread-safe per object.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/quality/types.h"
+
+namespace poolmark::quality {
+
+struct LoadedDirectory {
+  Plan plan;
+  std::vector<Pass> passes;           // reference_1.., control, candidate
+  std::vector<std::string> warnings;  // what was ignored, by name
+};
+
+class Directory {
+ public:
+  explicit Directory(std::string path) : path_(std::move(path)) {}
+  const std::string& path() const { return path_; }
+  std::string File(const std::string& name) const;
+
+  // plan.json, or nothing when there is none. Another schema_version is refused.
+  Result<std::optional<Plan>> LoadPlan() const;
+  // The first run's plan: manifest.jsonl, then plan.json, whose presence makes both valid.
+  Status SavePlan(const Plan& plan) const;
+
+  // Plan and every finished pass. Refuses other schema versions, arms of another plan, answers that are not
+  // the plan's questions in order. Answers without an arm file are ignored with a warning; .tmp files are
+  // never read.
+  Result<LoadedDirectory> Load(bool keep_responses) const;
+  // Only the arm files' versions and labels: what `run` checks before it starts.
+  Status CheckArms() const;
+
+  // A finished pass: answers first, the arm file last. The role's first new pass deletes, once its own files
+  // are on disk under .tmp, the role's earlier files and what analyze made of them (summary first, each arm
+  // file before its answers).
+  Status SavePass(const Arm& arm, const std::string& answers_text, bool first_of_role) const;
+
+  // rows.jsonl, statistics.json, then summary.json. All are on disk under .tmp before the older summary goes,
+  // so a full disk leaves the last complete state and a summary never stands beside the rows of another
+  // analyze.
+  Status SaveResults(const std::string& rows, const std::string& statistics,
+                     const std::string& summary) const;
+
+ private:
+  Status DeleteRole(const std::string& role) const;
+  Result<std::vector<Arm>> LoadArms(std::vector<std::string>* names) const;
+  std::string path_;
+};
+
+}  // namespace poolmark::quality

@@ -1,0 +1,112 @@
+#include "common/quality/engagement.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+
+namespace poolmark::quality {
+namespace {
+
+struct PerQuestion {
+  std::vector<double> blended, requested, reused, expected;
+};
+
+PerQuestion Collect(const Plan& plan, const Pass& candidate) {
+  PerQuestion out;
+  for (size_t i = 0; i < candidate.answers.size(); ++i) {
+    const Counters counters = candidate.answers[i].counters.value_or(Counters{});
+    out.blended.push_back(counters.non_prefix_hit_tokens);
+    out.requested.push_back(counters.requested_tokens);
+    out.reused.push_back(counters.reused());
+    out.expected.push_back(static_cast<double>(plan.samples[i].expected_reused_tokens.value_or(0)));
+  }
+  return out;
+}
+
+std::optional<double> Lowest(const std::vector<double>& values) {
+  auto found = std::min_element(values.begin(), values.end());
+  return found == values.end() ? std::nullopt : std::optional(*found);
+}
+
+std::string Share(double value) {
+  return PythonFloat(value).substr(0, 6);
+}
+
+}  // namespace
+
+std::optional<int64_t> ExpectedTokens(const Plan& plan) {
+  int64_t total = 0;
+  for (const Sample& sample : plan.samples) {
+    if (!sample.expected_reused_tokens) return std::nullopt;
+    total += *sample.expected_reused_tokens;
+  }
+  return total;
+}
+
+Engagement EngagementOf(const Plan& plan, const Pass& candidate, const VerdictSettings& settings) {
+  Engagement e;
+  bool reuse_gate = plan.scenario == "concatenated";
+  e.gate = reuse_gate ? "reuse" : "blend_share";
+  if (!candidate.arm.engagement_measured || !candidate.arm.counters) return e;
+  const Counters& pass = *candidate.arm.counters;
+  PerQuestion per = Collect(plan, candidate);
+  bool windows = candidate.answers.size() >= kWindow;
+  e.measured = true;
+  e.stale_chunks = pass.stale_chunks;
+  e.segmented_prefix_hit_tokens = pass.segmented_prefix_hit_tokens;
+  e.fingerprints_registered = pass.fingerprints_registered;
+  e.blend_share = pass.requested_tokens > 0 ? pass.non_prefix_hit_tokens / pass.requested_tokens : 0.0;
+  e.min_window_share = windows
+                           ? Lowest(WindowShares(per.blended, per.requested, false)).value_or(e.blend_share)
+                           : e.blend_share;
+  if (!reuse_gate) {
+    e.engaged = e.blend_share >= settings.min_blend_share && e.min_window_share >= settings.min_blend_share;
+    return e;
+  }
+  std::optional<int64_t> expected = ExpectedTokens(plan);
+  e.engaged = false;  // a plan that expects nothing cannot show reuse
+  if (!expected || *expected == 0) return e;
+  e.reuse_ratio = pass.reused() / static_cast<double>(*expected);
+  e.min_window_reuse_ratio = windows ? Lowest(WindowShares(per.reused, per.expected, true)) : e.reuse_ratio;
+  e.engaged = *e.reuse_ratio >= settings.min_reuse_ratio &&
+              e.min_window_reuse_ratio.value_or(*e.reuse_ratio) >= settings.min_reuse_ratio;
+  return e;
+}
+
+std::optional<std::string> WhyNotEngaged(const Engagement& e, const VerdictSettings& settings) {
+  if (e.engaged) return std::nullopt;
+  if (e.gate == "reuse") {
+    if (!e.reuse_ratio) return "not_engaged: the plan expects no reuse, so nothing can be shown about it";
+    return absl::StrCat("not_engaged: reused over expected tokens is ", Share(*e.reuse_ratio),
+                        " over the pass and ", Share(e.min_window_reuse_ratio.value_or(*e.reuse_ratio)),
+                        " in its lowest window, at least ", Share(settings.min_reuse_ratio),
+                        " is needed (--min-reuse-ratio)");
+  }
+  return absl::StrCat(
+      "not_engaged: the share of tokens served by blending is ", Share(e.blend_share), " over the pass and ",
+      Share(e.min_window_share), " in its lowest window, at least ", Share(settings.min_blend_share),
+      " is needed (--min-blend-share): chunk size or padding may not fit the server, or chunks went stale");
+}
+
+std::optional<std::string> CounterReset(const Pass& candidate) {
+  auto fell = [](const std::optional<Counters>& counters) -> const char* {
+    if (!counters) return nullptr;
+    for (const auto& [name, member] : kCounterFields) {
+      if ((*counters).*member < 0) return name;
+    }
+    return nullptr;
+  };
+  if (const char* name = fell(candidate.arm.counters)) {
+    return absl::StrCat("counter_reset: ", name, " fell during the pass: the blend server was restarted");
+  }
+  for (const Answer& answer : candidate.answers) {
+    if (const char* name = fell(answer.counters)) {
+      return absl::StrCat("counter_reset: ", name, " fell at ", answer.request_id,
+                          ": the blend server was restarted");
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace poolmark::quality

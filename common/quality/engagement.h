@@ -1,0 +1,24 @@
+// Whether a candidate really reused KV: the gates that keep a run that reused nothing from passing. Pure,
+// thread-safe.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "common/quality/types.h"
+
+namespace poolmark::quality {
+
+// Sum over the plan; nothing when a question has no figure (older plans).
+std::optional<int64_t> ExpectedTokens(const Plan& plan);
+
+// The engagement block of summary.json. Blend gate: share of looked-up tokens served by blending, over the
+// pass and its lowest window; concatenated: reused over expected tokens.
+Engagement EngagementOf(const Plan& plan, const Pass& candidate, const VerdictSettings& settings);
+
+// The reason for INVALID, or nothing when engaged.
+std::optional<std::string> WhyNotEngaged(const Engagement& engagement, const VerdictSettings& settings);
+
+// A counter that fell during the pass, or between two questions of it, was reset (decision Q11).
+std::optional<std::string> CounterReset(const Pass& candidate);
+
+}  // namespace poolmark::quality
