@@ -1,7 +1,6 @@
 // job.yaml as plain structs. Pure values; read and validated by common/spec/read.h.
 #pragma once
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,9 +12,6 @@
 
 namespace poolmark::spec {
 
-enum class Shape { kAgentic, kSharedPrompt, kSynthetic, kTrace };
-std::string_view ShapeName(Shape shape);  // "agentic", "shared-prompt", "synthetic", "trace"
-
 // One load level of a workload: users at once, requests a second, or trace speed.
 struct LoadLevel {
   enum class Kind { kConcurrency, kRate, kSpeedup } kind = Kind::kConcurrency;
@@ -26,14 +22,13 @@ struct LoadLevel {
 
 struct WorkloadSpec {
   std::string name;
-  Shape shape = Shape::kSynthetic;
+  std::string shape;                             // agentic, shared-prompt, synthetic, trace
   std::string file;                              // as written; the controller resolves it to the stored input
   std::vector<LoadLevel> levels;
   std::optional<Nanoseconds> load_duration;      // agentic only
   std::optional<Nanoseconds> warm_up;            // agentic only
-  std::string answers = "recorded";              // recorded or live
-  // Everything shape-specific, validated, in the form that workload::OpenSource reads
-  // (docs/workloads.md); `file` is replaced by its resolved path there.
+  // The workload as one JSON object, checked by workload::ParseWorkload (docs/workloads.md), without the
+  // load levels; `file` still as written.
   std::string options_json;
 };
 

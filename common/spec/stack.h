@@ -96,7 +96,8 @@ struct ProcessTemplate {
   MetricsSpec metrics;
   ResetSpec reset;
   EmptySpec empty;
-  std::string disk;                  // name of a directory made for it: ${dir.<name>}
+  std::string disk;                  // name of a directory made for it and deleted after: ${dir.<name>}
+  std::string disk_path;             // where; empty: below the machine's disk. A shared directory names one path for all
   std::string compatible;            // ">=0.22"
   std::vector<AttachPoint> at;       // launch: attach
   Nanoseconds stop_grace = std::chrono::seconds(30);

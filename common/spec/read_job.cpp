@@ -1,0 +1,271 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/base/units.h"
+#include "common/spec/read.h"
+#include "common/spec/yaml.h"
+#include "common/workload/spec.h"
+
+namespace poolmark::spec {
+namespace {
+
+// A bare name of the installed catalogue has no slash and no .yaml.
+bool IsCatalogueName(const std::string& name) {
+  return name.find('/') == std::string::npos && !absl::StrContains(name, ".yaml") && !absl::StrContains(name, ".yml");
+}
+
+// The workload library names errors "<where>.<key>: text"; put the line and column of that key before it.
+void AddWorkloadErrors(const Value& value, const Status& status, const std::string& name) {
+  for (absl::string_view line : absl::StrSplit(status.message(), '\n')) {
+    std::string text(line);
+    std::string prefix = absl::StrCat(name, ".");
+    std::string key;
+    if (text.rfind(prefix, 0) == 0) {
+      size_t colon = text.find(": ");
+      key = text.substr(prefix.size(), colon == text.npos ? text.npos : colon - prefix.size());
+      text = colon == text.npos ? "" : text.substr(colon + 2);
+    }
+    for (const auto& [member, child] : value.Members()) {
+      if (member == key) {
+        child.Fail(text);
+        text.clear();
+        break;
+      }
+    }
+    if (!text.empty()) value.Fail(key.empty() ? text : absl::StrCat("'", key, "' ", text));
+  }
+}
+
+std::vector<LoadLevel> Levels(const workload::WorkloadSpec& spec) {
+  std::vector<LoadLevel> levels;
+  for (int64_t value : spec.concurrency) levels.push_back({LoadLevel::Kind::kConcurrency, static_cast<double>(value)});
+  for (double value : spec.rate) levels.push_back({LoadLevel::Kind::kRate, value});
+  for (double value : spec.speedup) levels.push_back({LoadLevel::Kind::kSpeedup, value});
+  return levels;
+}
+
+std::optional<WorkloadSpec> ReadWorkload(const std::string& name, const Value& value) {
+  if (!IsName(name)) {
+    value.Fail(absl::StrCat("'", name, "' is no name for a workload"), "use lower case letters, digits, '.', '_' and '-'");
+    return std::nullopt;
+  }
+  if (!value.is_map()) {
+    value.Fail("a map with a `shape` is needed");
+    return std::nullopt;
+  }
+  Json json = value.ToJson();
+  auto parsed = workload::ParseWorkload(json, value.path());
+  if (!parsed.ok()) {
+    AddWorkloadErrors(value, parsed.status(), value.path());
+    return std::nullopt;
+  }
+  WorkloadSpec workload;
+  workload.name = name;
+  workload.shape = std::string(workload::Name(parsed->shape));
+  workload.file = parsed->file;
+  workload.load_duration = parsed->load_duration;
+  workload.warm_up = parsed->warm_up;
+  workload.levels = Levels(*parsed);
+  if (workload.levels.empty() && parsed->shape == workload::Shape::kTrace) workload.levels = {{LoadLevel::Kind::kSpeedup, 1}};
+  if (workload.levels.empty()) value.Fail("has no load level", "add `concurrency: [16]` or `rate: [5]`");
+  for (const char* key : {"concurrency", "rate", "speedup"}) json.erase(key);
+  workload.options_json = json.dump();
+  return workload;
+}
+
+// Splits "<as>.<param>" by the stacks' names; a name without a dot goes to every stack that has it.
+void ApplySets(const std::map<std::string, std::string>& set, JobSpec* job, Errors* errors) {
+  auto fail = [&](const std::string& key, std::string message, std::string hint) {
+    errors->push_back({absl::StatusCode::kInvalidArgument, "set", absl::StrCat("--set ", key), std::move(message), std::move(hint)});
+  };
+  for (const auto& [key, value] : set) {
+    size_t dot = key.find('.');
+    bool used = false;
+    std::vector<std::string> known;
+    for (StackSpec& stack : job->stacks) {
+      for (auto& [name, current] : stack.params) {
+        known.push_back(absl::StrCat(stack.name, ".", name));
+        if (key == known.back() || (dot == key.npos && key == name)) {
+          current = value;
+          used = true;
+        }
+      }
+    }
+    if (!used) fail(key, "is no parameter of a stack of this job", absl::StrCat("known: ", absl::StrJoin(known, ", ")));
+  }
+}
+
+void ReadStacks(const Value& list, const Files& files, JobSpec* job) {
+  Errors* errors = list.errors();
+  std::set<std::string> names;
+  for (const Value& value : list.List()) {
+    StackUse use;
+    if (value.is_text()) {
+      use.use = *value.Text();
+    } else {
+      Map map(value);
+      if (auto text = map.Need("use", "a stack file or a name of the catalogue")) use.use = text->Text().value_or("");
+      map.Text("as", &use.as);
+      map.TextMap("set", &use.set);
+      map.Finish();
+    }
+    if (use.use.empty()) continue;
+    if (use.as.empty()) {
+      size_t slash = use.use.rfind('/');
+      use.as = slash == use.use.npos ? use.use : use.use.substr(slash + 1);
+      if (size_t dot = use.as.rfind(".y"); dot != use.as.npos) use.as.resize(dot);
+    }
+    if (!IsName(use.as)) value.Fail(absl::StrCat("'", use.as, "' is no name for a stack"), "set `as:` to lower case letters, digits and '-'");
+    if (!names.insert(use.as).second) value.Fail(absl::StrCat("two stacks are called '", use.as, "'"), "give one an `as:` of its own");
+    auto text = files(use.use);
+    if (!text.ok()) {
+      value.Fail(absl::StrCat("stack '", use.use, "' cannot be read: ", std::string(text.status().message())),
+                 IsCatalogueName(use.use) ? "`poolmark stacks` lists the catalogue" : "");
+      continue;
+    }
+    auto stack = ReadStack(*text, use.use, errors);
+    if (!stack.ok()) continue;
+    stack->name = use.as;
+    for (const auto& [name, setting] : use.set) {
+      auto param = stack->params.find(name);
+      if (param == stack->params.end()) {
+        std::vector<std::string> known;
+        for (const auto& member : stack->params) known.push_back(member.first);
+        std::string near = Nearest(name, known);
+        value.Fail(absl::StrCat("sets '", name, "', which is no parameter of ", use.use),
+                   near.empty() ? absl::StrCat("its parameters: ", absl::StrJoin(known, ", ")) : absl::StrCat("did you mean '", near, "'?"));
+      } else {
+        param->second = setting;
+      }
+    }
+    job->uses.push_back(use);
+    job->stacks.push_back(*std::move(stack));
+  }
+  if (list.is_list() && list.List().empty()) list.Fail("is empty, at least one stack is needed");
+}
+
+void ReadPreflight(const Value& value, JobSpec* job) {
+  Map map(value);
+  if (auto line = map.Get("line_rate")) {
+    if (line->is_text()) {
+      if (line->OneOf({"off"})) job->line_rate = false;
+    } else {
+      Map inner(*line);
+      inner.Whole("runs", 1, 20, &job->line_rate_runs);
+      inner.Whole("seconds", 1, 300, &job->line_rate_seconds);
+      inner.Finish();
+    }
+  }
+  map.Finish();
+}
+
+}  // namespace
+
+Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const Files& files,
+                        const std::map<std::string, std::string>& set, Errors* errors) {
+  size_t before = errors->size();
+  JobSpec job;
+  auto root = Value::Parse(yaml, where, errors);
+  if (!root) return ToStatus(*errors);
+  Map map(*root);
+  CheckVersion(&map);
+  if (auto pool = map.Need("pool", "the pool file")) {
+    job.pool_file = pool->Text().value_or("");
+    auto text = files(job.pool_file);
+    if (!text.ok()) {
+      pool->Fail(absl::StrCat("'", job.pool_file, "' cannot be read: ", std::string(text.status().message())));
+    } else if (auto read = ReadPool(*text, job.pool_file, errors); read.ok()) {
+      job.pool = *std::move(read);
+    }
+  }
+  if (auto stacks = map.Need("stacks", "list the stacks to run")) ReadStacks(*stacks, files, &job);
+  auto baseline = map.Get("baseline");
+  if (baseline) job.baseline = baseline->Text().value_or("");
+  if (auto workloads = map.Need("workloads", "a map of scenarios")) {
+    for (const auto& [name, value] : workloads->Members()) {
+      auto workload = ReadWorkload(name, value);
+      if (!workload) continue;
+      if (!workload->file.empty()) {
+        if (auto text = files(workload->file); !text.ok()) {
+          value.Fail(absl::StrCat("workload file '", workload->file, "' cannot be read: ", std::string(text.status().message())));
+        }
+      }
+      job.workloads.push_back(*std::move(workload));
+    }
+    if (workloads->is_map() && workloads->Members().empty()) workloads->Fail("is empty, at least one workload is needed");
+  }
+  map.Whole("repeats", 1, 1000, &job.repeats);
+  map.OneOf("starting_state", {"empty", "warm"}, &job.starting_state);
+  map.Texts("slo", &job.slo);
+  if (auto preflight = map.Get("preflight")) ReadPreflight(*preflight, &job);
+  if (auto accuracy = map.Get("accuracy")) {
+    AccuracySpec read;
+    Map inner(*accuracy);
+    if (auto dataset = inner.Need("dataset")) read.dataset = dataset->Text().value_or("");
+    inner.OneOf("metric", {"match", "f1", "judge"}, &read.metric);
+    inner.Whole("limit", 0, 1'000'000, &read.limit);
+    inner.Finish();
+    job.accuracy = read;
+  }
+  if (auto deadline = map.Get("request_deadline")) job.request_deadline = deadline->Duration(std::chrono::seconds(1), std::chrono::hours(24));
+  map.Whole("seed", 0, INT64_MAX, &job.seed);
+  map.Finish();
+
+  ApplySets(set, &job, errors);
+  if (job.baseline.empty()) {
+    for (const StackSpec& stack : job.stacks) {
+      if (stack.strategy == Strategy::kLocal && job.baseline.empty()) job.baseline = stack.name;
+    }
+  } else if (std::none_of(job.stacks.begin(), job.stacks.end(), [&](const StackSpec& s) { return s.name == job.baseline; })) {
+    if (baseline && !job.stacks.empty()) baseline->Fail(absl::StrCat("'", job.baseline, "' is none of the job's stacks"));
+  }
+  for (const StackSpec& stack : job.stacks) {
+    for (const auto& [name, value] : stack.params) {
+      if (value.empty()) {
+        root->Fail(absl::StrCat("stack '", stack.name, "' needs a value for its parameter '", name, "'"),
+                   absl::StrCat("write `set: {", name, ": …}` or use --set ", stack.name, ".", name, "=…"));
+      }
+    }
+    if (stack.attach && !stack.reset_allowed && job.starting_state == "empty") {
+      root->Fail(absl::StrCat("stack '", stack.name, "' is attached without reset: allow, so its caches cannot start empty"),
+                 "set starting_state: warm, or reset: allow in the stack");
+    }
+  }
+  if (errors->size() > before) return ToStatus(*errors);
+  return job;
+}
+
+Result<std::vector<std::string>> FilesOf(std::string_view job_yaml, const std::string& where) {
+  Errors errors;
+  auto root = Value::Parse(job_yaml, where, &errors);
+  if (!root) return ToStatus(errors);
+  if (!root->is_map()) return InvalidInput(where, "is no job file: a map is needed");
+  std::vector<std::string> names;
+  auto add = [&](const YAML::Node& node) {
+    if (!node.IsDefined() || !node.IsScalar()) return;
+    const std::string& name = node.Scalar();
+    if (!name.empty() && !IsCatalogueName(name) && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  const YAML::Node& job = root->node();
+  auto add_path = [&](const YAML::Node& node) {  // a file even when its name looks like the catalogue's
+    if (!node.IsDefined() || !node.IsScalar() || node.Scalar().empty()) return;
+    if (std::find(names.begin(), names.end(), node.Scalar()) == names.end()) names.push_back(node.Scalar());
+  };
+  add_path(job["pool"]);
+  if (job["stacks"].IsDefined() && job["stacks"].IsSequence()) {
+    for (const auto& stack : job["stacks"]) add(stack.IsMap() ? stack["use"] : YAML::Node(stack));
+  }
+  if (job["workloads"].IsDefined() && job["workloads"].IsMap()) {
+    for (const auto& member : job["workloads"]) {
+      if (member.second.IsMap()) add_path(member.second["file"]);
+    }
+  }
+  if (job["accuracy"].IsDefined() && job["accuracy"].IsMap()) add(job["accuracy"]["dataset"]);
+  return names;
+}
+
+}  // namespace poolmark::spec

@@ -1,0 +1,352 @@
+#include "controller/stacks/stack_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/digest.h"
+#include "common/base/units.h"
+#include "controller/stacks/fill.h"
+
+namespace poolmark::controller {
+namespace {
+
+class StackPlanner {
+ public:
+  StackPlanner(const spec::StackSpec& stack, const std::vector<PoolMachine>& machines, const std::string& head,
+               const std::string& job_id, PortPool* ports, Errors* refusals, std::vector<std::string>* notes)
+      : stack_(stack), machines_(machines), head_(head), ports_(ports), refusals_(refusals), notes_(notes) {
+    context_.stack = &stack_;
+    context_.job_id = job_id;
+  }
+
+  StackPlan Run() {
+    StackPlan plan;
+    plan.name = stack_.name;
+    plan.strategy = stack_.strategy;
+    plan.description = stack_.description;
+    plan.engine_kind = stack_.engine_kind;
+    plan.simulated = stack_.simulated;
+    plan.attach = stack_.attach;
+    plan.reset_allowed = stack_.reset_allowed;
+    plan.kv = stack_.kv;
+    plan.relay = stack_.relay == "store";
+    auto model = stack_.params.find("model");
+    if (model != stack_.params.end()) plan.model = model->second;
+    CheckVendors();
+    CheckFormats();
+    if (stack_.kv.path == "rdma") CheckRdma();
+
+    instances_ = PlaceStack(stack_, machines_, head_, ports_, refusals_);
+    context_.instances = &instances_;
+    SizeTiers(&plan);
+    std::string identity = absl::StrCat(stack_.name.empty() ? "" : "stack\n");
+    for (const Instance& instance : instances_) {
+      PlannedProcess process = MakeProcess(instance);
+      if (instance.process->gpus) plan.gpus += static_cast<uint32_t>(instance.gpus.size());
+      plan.processes.push_back(std::move(process));
+    }
+    for (const spec::ProcessTemplate& process : stack_.processes) {
+      absl::StrAppend(&identity, process.name, "|", process.exec, "|", process.image, "|");
+      for (const spec::ArgWord& word : process.argv) absl::StrAppend(&identity, word.each, ">", word.text, " ");
+      for (const auto& [key, value] : process.env) absl::StrAppend(&identity, key, "=", value, " ");
+      absl::StrAppend(&identity, "\n");
+    }
+    for (const auto& [key, value] : stack_.params) absl::StrAppend(&identity, key, "=", value, "\n");
+    plan.digest = Sha256Hex(identity, 16);
+    SetEntry(&plan);
+    plan.links = LinksOf(stack_, instances_);
+    return plan;
+  }
+
+ private:
+  void Refuse(std::string message, std::string hint = "") {
+    refusals_->push_back({absl::StatusCode::kFailedPrecondition, "plan", absl::StrCat("stack ", stack_.name), std::move(message), std::move(hint)});
+  }
+  // The filled text, or "" and a refusal.
+  std::string Filled(const Instance& instance, const std::string& text) {
+    auto filled = Fill(context_, instance, text);
+    if (filled.ok()) return *filled;
+    refusals_->push_back(ErrorOf(filled.status()));
+    return "";
+  }
+
+  void CheckVendors() {
+    for (const PoolMachine& machine : machines_) {
+      for (const v1::Gpu& gpu : machine.facts->facts.gpus()) {
+        if (stack_.engine_kind == "trtllm" && gpu.vendor() == "amd") {
+          Refuse(absl::StrCat("TensorRT-LLM does not run on AMD GPUs, machine ", machine.name, " has ", gpu.model()), "use a vLLM or SGLang stack");
+          return;
+        }
+        if (!stack_.vendor.empty() && std::find(stack_.vendor.begin(), stack_.vendor.end(), gpu.vendor()) == stack_.vendor.end()) {
+          Refuse(absl::StrCat("is for ", stack_.vendor[0], " GPUs, machine ", machine.name, " has ", gpu.vendor(), " ", gpu.model()));
+          return;
+        }
+      }
+    }
+  }
+
+  // M13: parties of one store must write the same format.
+  void CheckFormats() {
+    for (const spec::ProcessTemplate& process : stack_.processes) {
+      for (const auto& [field, value] : process.kv) {
+        std::string common;
+        if (field == "block_tokens") common = absl::StrCat(stack_.kv.block_tokens);
+        else if (field == "chunk_tokens") common = stack_.kv.chunk_tokens ? absl::StrCat(*stack_.kv.chunk_tokens) : "unset";
+        else if (field == "hash_seed") common = stack_.kv.hash_seed ? absl::StrCat(*stack_.kv.hash_seed) : "unset";
+        else if (field == "dtype") common = stack_.kv.dtype;
+        else if (field == "serializer") common = stack_.kv.serializer;
+        else {
+          Refuse(absl::StrCat("process '", process.name, "' sets kv.", field, ", which is no part of the KV format"));
+          continue;
+        }
+        if (value != common) {
+          Refuse(absl::StrCat("process '", process.name, "' writes KV with ", field, " ", value, ", the others with ", common,
+                              ": a reader could not use it"),
+                 "give all parties of one store the same format");
+        }
+      }
+    }
+  }
+
+  void CheckRdma() {
+    for (const PoolMachine& machine : machines_) {
+      if (!machine.takes_engines) continue;
+      std::vector<std::string> wanted = machine.spec.rdma_devices;
+      size_t active = 0;
+      for (const v1::RdmaPort& port : machine.facts->facts.rdma_ports()) {
+        bool named = wanted.empty() || std::find(wanted.begin(), wanted.end(), port.device()) != wanted.end();
+        active += named;
+      }
+      if (active == 0) {
+        Refuse(absl::StrCat("moves KV over RDMA, machine ", machine.name, " has ",
+                            machine.facts->facts.rdma_ports_size() == 0 ? "no RDMA port" : "none of the RDMA devices that the pool names"),
+               "use a stack with kv.path: tcp, or name the machine's devices in net.rdma");
+      }
+    }
+  }
+
+  // Sizes every tier on every machine that holds it, and refuses what does not fit.
+  void SizeTiers(StackPlan* plan) {
+    std::map<std::string, uint64_t> host_total, disk_total;
+    std::map<std::string, unsigned> owners_on;  // machine -> tier-holding instances, to share `auto`
+    for (const spec::TierSpec& tier : stack_.tiers) {
+      for (const Instance& instance : instances_) {
+        if (instance.process->name == tier.owner) ++owners_on[absl::StrCat(instance.machine->name, "/", std::string(spec::TierSourceName(tier.source)))];
+      }
+    }
+    for (const spec::TierSpec& tier : stack_.tiers) {
+      for (const Instance& instance : instances_) {
+        if (instance.process->name != tier.owner) continue;
+        const PoolMachine& machine = *instance.machine;
+        const v1::Facts& facts = machine.facts->facts;
+        std::string source(spec::TierSourceName(tier.source));
+        std::string text = Filled(instance, tier.size);
+        if (text.empty()) continue;
+        const bool disk = tier.source == spec::TierSource::kStorage || (tier.source == spec::TierSource::kRemote && !instance.process->disk.empty());
+        const uint64_t limit = disk ? facts.work_dir_free_bytes()
+                                    : (facts.has_memory_lockable_bytes() ? facts.memory_lockable_bytes() : facts.memory_available_bytes());
+        uint64_t bytes = 0;
+        if (text == "auto") {
+          // Half of what is there, shared by the holders on the machine, in whole MiB.
+          bytes = limit / 2 / std::max(1u, owners_on[absl::StrCat(machine.name, "/", source)]) >> 20 << 20;
+        } else {
+          auto parsed = ParseBytes(text);
+          if (!parsed.ok()) {
+            Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "': '", text, "' is no size"), "write 64GiB or auto");
+            continue;
+          }
+          bytes = *parsed;
+        }
+        uint64_t& total = disk ? disk_total[machine.name] : host_total[machine.name];
+        total += bytes;
+        if (total > limit) {
+          Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "' needs ", FormatBytes(bytes), " on machine ", machine.name, ", which ",
+                              disk ? "has free on disk " : "can lock ", FormatBytes(limit),
+                              total > bytes ? absl::StrCat(" (", FormatBytes(total), " together)") : ""),
+                 disk ? "lower the size or name another disk" : "lower the size, or raise the machine's memlock limit");
+        }
+        context_.tier_bytes[instance.id][source] = bytes;
+        plan->tiers.push_back({tier.source, bytes, machine.name, instance.id});
+      }
+    }
+  }
+
+  PlannedProcess MakeProcess(const Instance& instance) {
+    const spec::ProcessTemplate& process = *instance.process;
+    PlannedProcess planned;
+    planned.machine = instance.machine->name;
+    planned.role = process.role;
+    planned.template_name = process.name;
+    planned.attached = instance.attached != nullptr;
+    planned.dialect = process.metrics.dialect;
+    planned.canary = process.empty.canary;
+    planned.restart_to_reset = process.reset.restart;
+    v1::ProcessSpec& spec = planned.spec;
+    spec.set_id(instance.id);
+    spec.set_role(std::string(spec::RoleName(process.role)));
+    const std::string main_port = std::find(process.ports.begin(), process.ports.end(), "http") != process.ports.end() ? "http"
+                                  : process.ports.empty()                                                               ? ""
+                                                                                                                        : process.ports[0];
+    planned.base_url = UrlOf(instance, main_port);
+    if (!process.metrics.port.empty()) {
+      planned.metrics_url = UrlOf(instance, process.metrics.port) + process.metrics.path;
+    } else if (process.metrics.dialect == "redis" && !main_port.empty()) {
+      planned.metrics_url = absl::StrCat("redis://", planned.base_url.substr(7));
+    }
+    if (instance.attached != nullptr) {
+      if (!instance.attached->metrics.empty()) planned.metrics_url = instance.attached->metrics;
+      AddResets(instance, &planned);
+      return planned;
+    }
+
+    spec.set_backend(process.backend == "docker" ? v1::BACKEND_DOCKER : process.backend == "podman" ? v1::BACKEND_PODMAN : v1::BACKEND_PROCESS);
+    spec.set_executable(Filled(instance, process.exec));
+    spec.set_image(process.image);
+    auto argv = FillArgv(context_, instance);
+    if (argv.ok()) {
+      for (std::string& word : *argv) spec.add_argv(std::move(word));
+    } else {
+      refusals_->push_back(ErrorOf(argv.status()));
+    }
+    for (const auto& [key, value] : process.env) (*spec.mutable_env())[key] = Filled(instance, value);
+    if (!instance.gpus.empty()) {
+      const auto& gpus = instance.machine->facts->facts.gpus();
+      const bool amd = !gpus.empty() && gpus.Get(0).vendor() == "amd";
+      spec.set_gpu_vendor(gpus.empty() ? "" : gpus.Get(0).vendor());
+      (*spec.mutable_env())[amd ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"] = Filled(instance, "${gpus}");
+    }
+    for (const auto& [variable, secret] : process.secrets) (*spec.mutable_secrets())[variable] = secret;
+    for (uint32_t gpu : instance.gpus) spec.add_gpus(gpu);
+    for (const auto& [name, port] : instance.ports) spec.add_ports(port);
+    if (!process.disk.empty()) {
+      auto directory = DirectoryOf(context_, instance);
+      if (directory.ok()) {
+        v1::Directory* made = spec.add_directories();
+        made->set_path(*directory);
+        made->set_quota_bytes(BytesOf(instance.id, "storage"));
+      } else {
+        refusals_->push_back(ErrorOf(directory.status()));
+      }
+    }
+    for (const auto& [path, content] : process.files) {
+      v1::InputFile* file = spec.add_files();
+      file->set_path(path);
+      file->set_content(Filled(instance, content));
+      file->set_sha256(Sha256Hex(file->content()));
+    }
+    if (!process.ready.http.empty()) spec.mutable_ready()->set_http_url(planned.base_url + process.ready.http);
+    if (!process.ready.redis.empty()) spec.mutable_ready()->set_redis_address(planned.base_url.substr(std::min<size_t>(7, planned.base_url.size())));
+    if (!process.ready.tcp.empty()) spec.mutable_ready()->set_tcp_address(Filled(instance, absl::StrCat("${hostport.", process.ready.tcp, "}")));
+    spec.mutable_ready()->set_within_ns(process.ready.within.count());
+    spec.set_stop_grace_ns(process.stop_grace.count());
+    for (const std::string& device : process.devices) spec.add_devices(device);
+    for (const std::string& mount : process.mounts) spec.add_mounts(Filled(instance, mount));
+    planned.host_tier_bytes = BytesOf(instance.id, "host");
+    planned.disk_tier_bytes = BytesOf(instance.id, "storage");
+    if (process.disk.empty()) {
+      planned.host_tier_bytes += BytesOf(instance.id, "remote");
+    } else {
+      planned.disk_tier_bytes += BytesOf(instance.id, "remote");
+    }
+    AddResets(instance, &planned);
+    return planned;
+  }
+
+  void AddResets(const Instance& instance, PlannedProcess* planned) {
+    const spec::ProcessTemplate& process = *instance.process;
+    auto http_step = [&](const std::string& text) {
+      v1::ResetStep step;
+      std::vector<std::string> words = absl::StrSplit(text, absl::MaxSplits(' ', 1));
+      step.set_process(instance.id);
+      step.set_method(words.size() == 2 ? words[0] : "POST");
+      step.set_url(planned->base_url + words.back());
+      return step;
+    };
+    auto redis_step = [&](const std::string& command) {
+      v1::ResetStep step;
+      step.set_process(instance.id);
+      step.set_method("REDIS");
+      step.set_url(absl::StrCat("redis://", planned->base_url.size() > 7 ? planned->base_url.substr(7) : ""));
+      step.set_body(command);
+      return step;
+    };
+    if (!process.reset.http.empty()) planned->resets.push_back(http_step(process.reset.http));
+    if (!process.reset.redis.empty()) planned->resets.push_back(redis_step(process.reset.redis));
+    if (!process.empty.redis.empty()) {
+      planned->empties.push_back(redis_step(process.empty.redis));
+      planned->empties.back().set_expect("0");
+    }
+    if (!process.empty.http.empty()) {
+      planned->empties.push_back(http_step(process.empty.http));
+      planned->empties.back().set_expect(process.empty.http_expect);
+    }
+    if (!process.empty.series.empty()) {
+      v1::ResetStep step;
+      step.set_process(instance.id);
+      step.set_method("SERIES");
+      step.set_url(planned->metrics_url);
+      step.set_body(process.empty.series);
+      step.set_expect("0");
+      planned->empties.push_back(step);
+    }
+  }
+
+  uint64_t BytesOf(const std::string& id, const std::string& source) const {
+    auto instance = context_.tier_bytes.find(id);
+    if (instance == context_.tier_bytes.end()) return 0;
+    auto bytes = instance->second.find(source);
+    return bytes == instance->second.end() ? 0 : bytes->second;
+  }
+
+  void SetEntry(StackPlan* plan) {
+    std::vector<std::string> entry = absl::StrSplit(stack_.entry, '.');
+    for (const Instance& instance : instances_) {
+      if (instance.process->name != entry[0]) continue;
+      plan->entry_url = UrlOf(instance, entry.size() == 2 ? entry[1] : "http");
+      plan->entry_machine = instance.machine->name;
+      if (instance.count > 1) notes_->push_back(absl::StrCat("stack ", stack_.name, ": requests go to the first of ", instance.count, " instances of ", entry[0]));
+      return;
+    }
+    Refuse(absl::StrCat("entry '", stack_.entry, "' has no instance"));
+  }
+
+  const spec::StackSpec& stack_;
+  const std::vector<PoolMachine>& machines_;
+  std::string head_;
+  PortPool* ports_;
+  Errors* refusals_;
+  std::vector<std::string>* notes_;
+  std::vector<Instance> instances_;
+  FillContext context_;
+};
+
+}  // namespace
+
+StackPlan PlanStack(const spec::StackSpec& stack, const std::vector<PoolMachine>& machines, const std::string& head,
+                    const std::string& job_id, PortPool* ports, Errors* refusals, std::vector<std::string>* notes) {
+  return StackPlanner(stack, machines, head, job_id, ports, refusals, notes).Run();
+}
+
+std::vector<KvLink> LinksOf(const spec::StackSpec& stack, const std::vector<Instance>& instances) {
+  std::vector<KvLink> links;
+  auto add = [&](const Instance& from, const Instance& to) {
+    KvLink link{from.machine->name, to.machine->name, stack.kv.path};
+    if (link.from != link.to && std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
+  };
+  for (const Instance& a : instances) {
+    for (const Instance& b : instances) {
+      // KV goes from prefill to decode, and between a store and whoever reads and writes it.
+      if (a.process->role == spec::Role::kPrefill && b.process->role == spec::Role::kDecode) add(a, b);
+      bool user = b.process->role == spec::Role::kEngine || b.process->role == spec::Role::kPrefill ||
+                  b.process->role == spec::Role::kDecode || b.process->role == spec::Role::kCache;
+      if (a.process->role == spec::Role::kStore && user) {
+        add(a, b);
+        add(b, a);
+      }
+    }
+  }
+  return links;
+}
+
+}  // namespace poolmark::controller

@@ -1,0 +1,271 @@
+#include "controller/steps/plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "common/base/digest.h"
+#include "common/base/time_format.h"
+#include "controller/stacks/stack_plan.h"
+
+namespace poolmark::controller {
+namespace {
+
+// What a launch, a verification and a tear-down usually take, for the estimate.
+constexpr Nanoseconds kCycleOverhead = std::chrono::seconds(20);
+constexpr Nanoseconds kRepeatOverhead = std::chrono::seconds(5);
+constexpr Nanoseconds kUnknownRepeat = std::chrono::seconds(60);
+
+class Planner {
+ public:
+  Planner(const PlanInput& input, Errors* refusals) : input_(input), job_(*input.job), refusals_(refusals) {}
+
+  Plan Run() {
+    Plan plan;
+    ChooseMachines();
+    if (machines_.empty()) return plan;
+    plan.head = head_;
+    for (const PoolMachine& machine : machines_) {
+      plan.machines.push_back(machine.name);
+      plan.addresses[machine.name] = machine.address;
+    }
+    std::stable_sort(plan.machines.begin(), plan.machines.end(), [&](const auto& a, const auto& b) { return (a == head_) > (b == head_); });
+    CheckFamilies();
+
+    uint64_t seed = std::stoull(Sha256Hex(input_.job_id, 8), nullptr, 16);
+    PortPool ports(machines_, seed);
+    for (const spec::StackSpec& stack : job_.stacks) {
+      plan.stacks.push_back(PlanStack(stack, machines_, head_, input_.job_id, &ports, refusals_, &plan.notes));
+    }
+    if (job_.accuracy == std::nullopt) {
+      for (const spec::StackSpec& stack : job_.stacks) {
+        if (stack.kv.compression != "none") {
+          plan.notes.push_back(absl::StrCat("stack ", stack.name, " compresses KV (", stack.kv.compression,
+                                            ") and the job has no `accuracy`: its results will be invalid"));
+        }
+      }
+    }
+    for (const StackPlan& stack : plan.stacks) {
+      for (const KvLink& link : stack.links) {
+        if (std::find(plan.line_pairs.begin(), plan.line_pairs.end(), link) == plan.line_pairs.end()) plan.line_pairs.push_back(link);
+      }
+    }
+    if (!job_.line_rate && !plan.line_pairs.empty()) {
+      plan.line_pairs.clear();
+      plan.notes.push_back("the line rate is not measured (preflight.line_rate: off): transfer bandwidth has nothing beside it");
+    }
+    for (const KvLink& link : plan.line_pairs) {
+      for (const std::string& name : {link.from, link.to}) {
+        if (plan.line_ports.count(name) == 0) plan.line_ports[name] = ports.Take();
+      }
+    }
+    MakeChecks(&plan);
+    MakeCycles(&plan);
+    Estimate(&plan);
+    return plan;
+  }
+
+ private:
+  void Refuse(std::string where, std::string message, std::string hint = "") {
+    refusals_->push_back({absl::StatusCode::kFailedPrecondition, "plan", std::move(where), std::move(message), std::move(hint)});
+  }
+
+  void ChooseMachines() {
+    std::vector<spec::MachineSpec> wanted = job_.pool.machines;
+    if (wanted.empty()) wanted = Pick(job_.pool.machine_count.value_or(1));
+    head_ = job_.pool.head.empty() && !wanted.empty() ? wanted[0].name : job_.pool.head;
+    for (const spec::MachineSpec& spec : wanted) {
+      auto found = std::find_if(input_.machines.begin(), input_.machines.end(), [&](const MachineFacts& m) { return m.name == spec.name; });
+      if (found == input_.machines.end()) {
+        std::vector<std::string> known;
+        for (const MachineFacts& machine : input_.machines) known.push_back(machine.name);
+        Refuse(absl::StrCat("pool, machine ", spec.name), "is not known to the controller",
+               known.empty() ? "no agent has registered yet; start poolmark-agent on the machines"
+                             : absl::StrCat("registered: ", absl::StrJoin(known, ", ")));
+        continue;
+      }
+      if (!found->available) Refuse(absl::StrCat("pool, machine ", spec.name), found->unavailable_reason);
+      PoolMachine machine;
+      machine.name = spec.name;
+      machine.facts = &*found;
+      machine.spec = spec;
+      machine.address = spec.tcp_address.empty() ? found->address : spec.tcp_address;
+      machine.job_dir = absl::StrCat(found->facts.work_dir(), "/", input_.job_id);
+      machine.disk_dir = spec.disk.empty() ? machine.job_dir : absl::StrCat(spec.disk, "/poolmark-", input_.job_id);
+      const auto has = static_cast<uint32_t>(found->facts.gpus_size());
+      machine.gpus = spec.gpus.value_or(has);
+      machine.takes_engines = !(spec.gpus && *spec.gpus == 0);
+      if (spec.gpus && *spec.gpus > has) {
+        Refuse(absl::StrCat("pool, machine ", spec.name), absl::StrCat("the pool names ", *spec.gpus, " GPUs, the machine has ", has), "lower `gpus` or write all");
+      }
+      machines_.push_back(std::move(machine));
+    }
+    if (!head_.empty() && !machines_.empty() &&
+        std::none_of(machines_.begin(), machines_.end(), [&](const PoolMachine& m) { return m.name == head_; })) {
+      if (refusals_->empty()) Refuse("pool", absl::StrCat("head '", head_, "' is none of the machines"));
+      machines_.clear();
+    }
+  }
+
+  // The largest group of available machines of one GPU model, by name; the first is the head.
+  std::vector<spec::MachineSpec> Pick(unsigned count) {
+    std::map<std::string, std::vector<std::string>> groups;
+    for (const MachineFacts& machine : input_.machines) {
+      if (!machine.available) continue;
+      groups[machine.facts.gpus_size() > 0 ? machine.facts.gpus(0).model() : ""].push_back(machine.name);
+    }
+    std::vector<std::string> best;
+    for (auto& [model, names] : groups) {
+      if (names.size() > best.size() || (names.size() == best.size() && !model.empty())) best = names;
+    }
+    std::sort(best.begin(), best.end());
+    if (best.size() < count) {
+      Refuse("pool", absl::StrCat("asks for ", count, " machines of one GPU family, ", best.size(), " are available"), "lower `machines` or start more agents");
+      return {};
+    }
+    std::vector<spec::MachineSpec> machines(count);
+    for (unsigned i = 0; i < count; ++i) machines[i].name = best[i];
+    return machines;
+  }
+
+  // M27 and "A pool uses one GPU family only".
+  void CheckFamilies() {
+    const PoolMachine* first = nullptr;
+    for (const PoolMachine& machine : machines_) {
+      if (!machine.takes_engines || machine.facts->facts.gpus_size() == 0) continue;
+      if (first == nullptr) first = &machine;
+      const v1::Gpu& a = first->facts->facts.gpus(0);
+      for (const v1::Gpu& b : machine.facts->facts.gpus()) {
+        if (a.vendor() == b.vendor() && a.model() == b.model()) continue;
+        Refuse("pool", absl::StrCat("machine ", first->name, " has ", a.vendor(), " ", a.model(), ", machine ", machine.name, " has ", b.vendor(), " ", b.model(),
+                                    ": a pool uses one GPU family"),
+               "take one of them out of the pool");
+        return;
+      }
+    }
+  }
+
+  void MakeChecks(Plan* plan) {
+    bool loopback = std::all_of(machines_.begin(), machines_.end(), [](const PoolMachine& m) {
+      return m.address.rfind("127.", 0) == 0 || m.address == "::1" || m.address == "localhost";
+    });
+    for (const PoolMachine& machine : machines_) {
+      v1::CheckPlan& check = plan->checks[machine.name];
+      std::set<uint32_t> ports;
+      std::set<std::string> executables, secrets, tools;
+      bool rdma = false;
+      for (const StackPlan& stack : plan->stacks) {
+        uint64_t host = 0, disk = 0;
+        for (const PlannedProcess& process : stack.processes) {
+          if (process.machine != machine.name || process.attached) continue;
+          ports.insert(process.spec.ports().begin(), process.spec.ports().end());
+          if (!process.spec.executable().empty()) executables.insert(process.spec.executable());
+          for (const auto& [variable, secret] : process.spec.secrets()) secrets.insert(secret);
+          host += process.host_tier_bytes;
+          disk += process.disk_tier_bytes;
+          if (process.spec.gpus_size() > 0) check.set_need_gpus(true);
+        }
+        check.set_host_tier_bytes(std::max(check.host_tier_bytes(), host));
+        check.set_disk_tier_bytes(std::max(check.disk_tier_bytes(), disk));
+        rdma = rdma || stack.kv.path == "rdma";
+      }
+      if (auto port = plan->line_ports.find(machine.name); port != plan->line_ports.end()) {
+        ports.insert(port->second);
+        tools.insert("iperf3");
+        if (rdma) tools.insert({"ib_write_bw", "ib_write_lat"});
+      }
+      if (machine.name == head_) executables.insert(plan->load_executable);
+      for (uint32_t port : ports) check.add_ports(port);
+      for (const std::string& name : executables) check.add_executables(name);
+      for (const std::string& name : secrets) check.add_secrets(name);
+      for (const std::string& name : tools) check.add_tools(name);
+      check.set_disk_path(machine.spec.disk);
+      if (rdma) {
+        for (const std::string& device : machine.spec.rdma_devices) check.add_rdma_devices(device);
+      }
+      if (machine.facts->facts.gpus_size() > 0) {
+        check.set_gpu_model(machine.facts->facts.gpus(0).model());
+        check.set_gpu_vendor(machine.facts->facts.gpus(0).vendor());
+        const std::string& model = check.gpu_model();
+        check.set_multi_node_nvlink(absl::StrContains(model, "GB200") || absl::StrContains(model, "GB300"));
+      }
+      check.add_net_addresses(machine.address);
+      check.set_loopback_only(loopback);
+      for (const PoolMachine& other : machines_) {
+        if (other.name != machine.name) check.add_peers(other.address);
+      }
+    }
+  }
+
+  // Repeat by repeat, the stacks in turn, every second round backwards (ABBA); neighbours share a launch.
+  void MakeCycles(Plan* plan) {
+    std::vector<std::string> order;
+    for (const spec::StackSpec& stack : job_.stacks) order.push_back(stack.name);
+    auto add = [&](const std::string& stack, int repeat) {
+      if (plan->cycles.empty() || plan->cycles.back().stack != stack) {
+        plan->cycles.push_back({static_cast<int>(plan->cycles.size()) + 1, stack, {}});
+      }
+      for (const spec::WorkloadSpec& workload : job_.workloads) {
+        for (const spec::LoadLevel& level : workload.levels) plan->cycles.back().repeats.push_back({workload.name, level, repeat});
+      }
+    };
+    for (int repeat = 1; repeat <= job_.repeats; ++repeat) {
+      for (const std::string& stack : order) add(stack, repeat);
+      std::reverse(order.begin(), order.end());
+    }
+  }
+
+  void Estimate(Plan* plan) {
+    Nanoseconds total = std::chrono::seconds(5);
+    total += std::chrono::seconds(static_cast<int64_t>(plan->line_pairs.size()) * job_.line_rate_runs * (job_.line_rate_seconds + 1));
+    bool guessed = false;
+    for (const PlannedCycle& cycle : plan->cycles) {
+      total += kCycleOverhead;
+      for (const PlannedRepeat& repeat : cycle.repeats) {
+        auto workload = std::find_if(job_.workloads.begin(), job_.workloads.end(), [&](const auto& w) { return w.name == repeat.workload; });
+        Nanoseconds length = kUnknownRepeat;
+        auto span = input_.workload_spans.find(repeat.workload);
+        if (workload->load_duration) {
+          length = *workload->load_duration;
+        } else if (span != input_.workload_spans.end()) {
+          double speed = repeat.level.kind == spec::LoadLevel::Kind::kSpeedup ? repeat.level.value : 1;
+          length = Nanoseconds(static_cast<int64_t>(static_cast<double>(span->second.count()) / speed));
+        } else {
+          guessed = true;
+        }
+        if (job_.starting_state == "warm") length *= 2;
+        total += length + kRepeatOverhead;
+      }
+    }
+    plan->estimate = total;
+    if (guessed) {
+      plan->notes.push_back(absl::StrCat("the estimate takes ", FormatDuration(kUnknownRepeat), " for each repeat whose length the workload does not fix"));
+    }
+  }
+
+  const PlanInput& input_;
+  const spec::JobSpec& job_;
+  Errors* refusals_;
+  std::vector<PoolMachine> machines_;
+  std::string head_;
+};
+
+}  // namespace
+
+const StackPlan* Plan::stack(const std::string& name) const {
+  for (const StackPlan& candidate : stacks) {
+    if (candidate.name == name) return &candidate;
+  }
+  return nullptr;
+}
+
+Result<Plan> MakePlan(const PlanInput& input, Errors* refusals) {
+  size_t before = refusals->size();
+  Plan plan = Planner(input, refusals).Run();
+  if (refusals->size() > before) return ToStatus(*refusals);
+  return plan;
+}
+
+}  // namespace poolmark::controller
