@@ -1,0 +1,403 @@
+#include "controller/machines/registry.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/time_format.h"
+
+namespace poolmark::controller {
+namespace {
+
+constexpr Nanoseconds kTickGap = std::chrono::seconds(3);
+
+Status UnknownMachine(const std::string& name) {
+  return NotFound(absl::StrCat("machine '", name, "'"), "no such machine",
+                  "list them with `poolmark machines`");
+}
+
+}  // namespace
+
+Registry::Registry(Store* store, const Clock* clock, Timing timing, LinkFactory make_link)
+    : store_(store),
+      clock_(clock),
+      timing_(timing),
+      make_link_(std::move(make_link)),
+      last_tick_(clock->Steady()) {}
+
+Status Registry::Load() {
+  POOLMARK_ASSIGN_OR_RETURN(auto stored, store_->Machines());
+  std::lock_guard lock(mutex_);
+  const Nanoseconds now = clock_->Steady();
+  for (StoredMachine& machine : stored) {
+    Entry& entry = machines_[machine.name];
+    entry.boot_id = machine.registration.boot_id();
+    entry.last_beat = now;
+    entry.last_beat_wall = clock_->Wall().count();
+    entry.stored = std::move(machine);
+  }
+  return absl::OkStatus();
+}
+
+Status Registry::Refresh() {
+  POOLMARK_ASSIGN_OR_RETURN(auto stored, store_->Machines());
+  std::lock_guard lock(mutex_);
+  for (StoredMachine& machine : stored) machines_[machine.name].stored = std::move(machine);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Registry::JudgeHeld(const std::string& machine,
+                                             const google::protobuf::RepeatedPtrField<v1::HeldJob>& held) {
+  std::vector<std::string> tear_down;
+  for (const v1::HeldJob& job : held) {
+    auto stored = store_->Get(job.job_id());
+    const bool known = stored.ok() && stored->job.id() == job.job_id();
+    bool owned = false;
+    StoredMachine copy;
+    {
+      std::lock_guard lock(mutex_);
+      Entry& entry = machines_[machine];
+      entry.held[job.job_id()] = job;
+      copy = entry.stored;
+      owned = known && entry.stored.job_id == job.job_id() && !IsTerminal(stored->job.state());
+    }
+    if (owned) continue;  // its runner decides
+    if (job.state() == "running" || job.guard_alive() || job.open_items() > 0) {
+      Log(LogLevel::kWarning, "machine.holds_unowned_job",
+          {{"machine", machine}, {"job", job.job_id()}, {"known", known ? "yes" : "no"}});
+      tear_down.push_back(job.job_id());
+      if (!known && store_->recovered() && copy.state == v1::MACHINE_STATE_READY) {
+        (void)store_->SetMachine(
+            machine, v1::MACHINE_STATE_QUARANTINED,
+            absl::StrCat("holds job ", job.job_id(), ", which the recovered store does not know"));
+      }
+      continue;
+    }
+    // Proof of an end that no controller saw: what was quarantined for this job is clean again.
+    if (job.clean() && copy.state == v1::MACHINE_STATE_QUARANTINED &&
+        copy.reason.find(job.job_id()) != std::string::npos) {
+      Log(LogLevel::kInfo, "machine.proved_clean", {{"machine", machine}, {"job", job.job_id()}});
+      (void)store_->SetMachine(machine, v1::MACHINE_STATE_READY, "");
+    }
+  }
+  if (!held.empty()) (void)Refresh();
+  return tear_down;
+}
+
+Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& request) {
+  if (request.machine().empty() || request.address().empty()) {
+    return InvalidInput("Register", "machine and address must be given",
+                        "start the agent with its own name and address");
+  }
+  const auto& versions = request.api_versions();
+  if (std::find(versions.begin(), versions.end(), "v1") == versions.end()) {
+    return Precondition(absl::StrCat("machine '", request.machine(), "'"),
+                        absl::StrCat("agent ", request.agent_version(), " does not speak API v1"),
+                        "upgrade the agent to the controller's version");
+  }
+  {
+    std::lock_guard lock(mutex_);
+    auto found = machines_.find(request.machine());
+    if (found != machines_.end() && found->second.stored.state == v1::MACHINE_STATE_REVOKED) {
+      return ToStatus(Error{absl::StatusCode::kPermissionDenied, "revoked", request.machine(),
+                            "this machine was revoked", "clear it and enrol it again with a new token"});
+    }
+  }
+  POOLMARK_RETURN_IF_ERROR(store_->SaveRegistration(request));
+  {
+    std::lock_guard lock(mutex_);
+    Entry& entry = machines_[request.machine()];
+    if (entry.stored.name.empty()) {
+      entry.stored.name = request.machine();
+      entry.stored.state = v1::MACHINE_STATE_READY;
+    }
+    entry.stored.registration = request;
+    entry.stored.registration.clear_held();
+    if (!entry.boot_id.empty() && entry.boot_id != request.boot_id()) {
+      Log(LogLevel::kWarning, "machine.rebooted", {{"machine", request.machine()}});
+    }
+    entry.boot_id = request.boot_id();
+    entry.registered = true;
+    entry.held.clear();
+    NoteBeat(&entry, clock_->Steady());
+  }
+  v1::RegisterResponse response;
+  response.set_cluster_id(store_->cluster_id());
+  response.set_controller_epoch(store_->controller_epoch());
+  response.set_heartbeat_interval_ns(Interval().count());
+  for (const std::string& job : JudgeHeld(request.machine(), request.held())) response.add_tear_down(job);
+  return response;
+}
+
+void Registry::NoteBeat(Entry* entry, Nanoseconds now) {
+  const Nanoseconds silence = now - entry->last_beat;
+  if (entry->last_beat.count() != 0 && silence > entry->longest_silence) {
+    entry->longest_silence = silence;
+    entry->silence_began_wall = entry->last_beat_wall;
+  }
+  entry->last_beat = now;
+  entry->last_beat_wall = clock_->Wall().count();
+  if (entry->lost) Log(LogLevel::kInfo, "machine.back", {{"machine", entry->stored.name}});
+  entry->lost = false;
+}
+
+Result<v1::HeartbeatResponse> Registry::Heartbeat(const v1::HeartbeatRequest& request,
+                                                  int64_t received_wall_ns) {
+  v1::HeartbeatResponse response;
+  bool held_changed = false;
+  {
+    std::lock_guard lock(mutex_);
+    response.set_received_wall_ns(received_wall_ns);
+    response.set_heartbeat_interval_ns(
+        std::max<Nanoseconds>(timing_.heartbeat,
+                              Nanoseconds(static_cast<int64_t>(machines_.size()) * 1'000'000'000 / 500))
+            .count());
+    auto found = machines_.find(request.machine());
+    if (found == machines_.end() || !found->second.registered ||
+        request.controller_epoch() != store_->controller_epoch() ||
+        found->second.boot_id != request.boot_id()) {
+      response.set_register_again(true);
+      response.set_replied_wall_ns(clock_->Wall().count());
+      return response;
+    }
+    Entry& entry = found->second;
+    const Nanoseconds now = clock_->Steady();
+    NoteBeat(&entry, now);
+    // A lease is renewed only for who holds the machine now: job and epoch must both be the store's.
+    if (request.has_lease() && !entry.stored.job_id.empty() &&
+        request.lease().job_id() == entry.stored.job_id && request.lease().epoch() == entry.stored.epoch &&
+        entry.stored.state != v1::MACHINE_STATE_REVOKED) {
+      response.set_lease_ttl_ns(timing_.lease.count());
+    }
+    for (const v1::HeldJob& job : request.held()) {
+      auto known = entry.held.find(job.job_id());
+      if (known == entry.held.end() || known->second.SerializeAsString() != job.SerializeAsString())
+        held_changed = true;
+    }
+    for (const std::string& serial : revoked_) response.add_revoked_serials(serial);
+    if (request.previous_sent_wall_ns() != 0) {
+      entry.clock.Completed(request.previous_sent_wall_ns(), request.previous_reply_wall_ns());
+    }
+    response.set_replied_wall_ns(clock_->Wall().count());
+    entry.clock.Received(request.sent_wall_ns(), request.sent_boot_ns(), received_wall_ns,
+                         response.replied_wall_ns(), now);
+  }
+  if (held_changed) {
+    // A heartbeat cannot order a tear-down; registering again can.
+    if (!JudgeHeld(request.machine(), request.held()).empty()) response.set_register_again(true);
+  }
+  return response;
+}
+
+Nanoseconds Registry::Interval() const {
+  std::lock_guard lock(mutex_);
+  return std::max<Nanoseconds>(timing_.heartbeat,
+                               Nanoseconds(static_cast<int64_t>(machines_.size()) * 1'000'000'000 / 500));
+}
+
+v1::Machine Registry::Describe(const Entry& entry, bool with_facts) const {
+  v1::Machine machine;
+  machine.set_name(entry.stored.name);
+  machine.set_reason(entry.stored.reason);
+  machine.set_job_id(entry.stored.job_id);
+  machine.set_address(entry.stored.registration.address());
+  machine.set_agent_version(entry.stored.registration.agent_version());
+  const Nanoseconds silence = clock_->Steady() - entry.last_beat;
+  machine.set_last_heartbeat_age_ns(silence.count());
+  if (auto reading = entry.clock.reading()) {
+    machine.set_clock_offset_ns(reading->offset.count());
+    machine.set_clock_uncertainty_ns(reading->uncertainty.count());
+  }
+  if (with_facts) *machine.mutable_facts() = entry.stored.registration.facts();
+  v1::MachineState state = entry.stored.state;
+  if (state == v1::MACHINE_STATE_READY) {
+    if (entry.lost || (!entry.registered && silence > timing_.lease)) {
+      state = v1::MACHINE_STATE_LOST;
+    } else if (!entry.registered || silence > timing_.suspect) {
+      state = v1::MACHINE_STATE_SUSPECT;
+    } else if (!entry.stored.job_id.empty()) {
+      state = v1::MACHINE_STATE_BUSY;
+    }
+    if (state == v1::MACHINE_STATE_SUSPECT || state == v1::MACHINE_STATE_LOST) {
+      machine.set_reason(absl::StrCat("no heartbeat for ",
+                                      FormatDuration(std::chrono::floor<std::chrono::seconds>(silence))));
+    }
+  }
+  machine.set_state(state);
+  return machine;
+}
+
+std::vector<v1::Machine> Registry::List(bool with_facts) const {
+  std::lock_guard lock(mutex_);
+  std::vector<v1::Machine> list;
+  list.reserve(machines_.size());
+  for (const auto& [name, entry] : machines_) list.push_back(Describe(entry, with_facts));
+  return list;
+}
+
+Result<v1::Machine> Registry::Get(const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  auto found = machines_.find(name);
+  if (found == machines_.end()) return UnknownMachine(name);
+  return Describe(found->second, true);
+}
+
+Result<v1::Machine> Registry::Act(const std::string& name, v1::MachineAction action,
+                                  const std::string& reason) {
+  POOLMARK_ASSIGN_OR_RETURN(v1::Machine now, Get(name));
+  v1::MachineState stored_state = v1::MACHINE_STATE_READY;
+  {
+    std::lock_guard lock(mutex_);
+    stored_state = machines_.at(name).stored.state;
+  }
+  const std::string where = absl::StrCat("machine '", name, "'");
+  v1::MachineState next = v1::MACHINE_STATE_UNSPECIFIED;
+  switch (action) {
+    case v1::MACHINE_ACTION_DRAIN:
+      if (stored_state != v1::MACHINE_STATE_READY && stored_state != v1::MACHINE_STATE_DRAINED) {
+        return Precondition(where, absl::StrCat("only a ready machine can be drained: ", now.reason()),
+                            "clear it first");
+      }
+      next = v1::MACHINE_STATE_DRAINED;
+      break;
+    case v1::MACHINE_ACTION_UNDRAIN:
+      if (stored_state != v1::MACHINE_STATE_READY && stored_state != v1::MACHINE_STATE_DRAINED) {
+        return Precondition(where, "it is not drained", "use `clear` for a quarantined or revoked machine");
+      }
+      next = v1::MACHINE_STATE_READY;
+      break;
+    case v1::MACHINE_ACTION_QUARANTINE:
+      next = v1::MACHINE_STATE_QUARANTINED;
+      break;
+    case v1::MACHINE_ACTION_CLEAR:
+      next = v1::MACHINE_STATE_READY;
+      break;
+    case v1::MACHINE_ACTION_REVOKE:
+      next = v1::MACHINE_STATE_REVOKED;
+      break;
+    default:
+      return InvalidInput(where, "unknown action", "use drain, undrain, quarantine, clear or revoke");
+  }
+  const std::string text = next == v1::MACHINE_STATE_READY ? "" : (reason.empty() ? "set by hand" : reason);
+  POOLMARK_RETURN_IF_ERROR(store_->SetMachine(name, next, text));
+  Log(LogLevel::kInfo, "machine.state",
+      {{"machine", name}, {"state", v1::MachineState_Name(next)}, {"reason", text}});
+  POOLMARK_RETURN_IF_ERROR(Refresh());
+  return Get(name);
+}
+
+Result<AgentLinkPtr> Registry::Link(const std::string& machine) {
+  std::string address;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = machines_.find(machine);
+    if (found == machines_.end()) return UnknownMachine(machine);
+    Entry& entry = found->second;
+    address = entry.stored.registration.address();
+    if (entry.link && entry.link_address == address) return entry.link;
+  }
+  AgentLinkPtr link = make_link_(machine, address);
+  if (!link)
+    return Unavailable(absl::StrCat("machine '", machine, "'"), absl::StrCat("no link to ", address));
+  std::lock_guard lock(mutex_);
+  Entry& entry = machines_[machine];
+  entry.link = link;
+  entry.link_address = address;
+  return link;
+}
+
+uint64_t Registry::epoch(const std::string& machine) const {
+  std::lock_guard lock(mutex_);
+  auto found = machines_.find(machine);
+  return found == machines_.end() ? 0 : found->second.stored.epoch;
+}
+
+Nanoseconds Registry::Silence(const std::string& machine) const {
+  std::lock_guard lock(mutex_);
+  auto found = machines_.find(machine);
+  if (found == machines_.end()) return Nanoseconds::max();
+  return clock_->Steady() - found->second.last_beat;
+}
+
+bool Registry::IsLost(const std::string& machine) const {
+  return Silence(machine) > timing_.lease;
+}
+
+void Registry::Watch(const std::string& machine) {
+  std::lock_guard lock(mutex_);
+  auto found = machines_.find(machine);
+  if (found == machines_.end()) return;
+  Entry& entry = found->second;
+  entry.watch_start = clock_->Steady();
+  entry.longest_silence = Nanoseconds(0);
+  entry.silence_began_wall = 0;
+  entry.watch_boot_id = entry.boot_id;
+}
+
+Presence Registry::PresenceOf(const std::string& machine) const {
+  Presence presence;
+  std::lock_guard lock(mutex_);
+  auto found = machines_.find(machine);
+  if (found == machines_.end()) return presence;
+  const Entry& entry = found->second;
+  presence.longest_silence = entry.longest_silence;
+  presence.silence_began_wall = Nanoseconds(entry.silence_began_wall);
+  const Nanoseconds open = clock_->Steady() - entry.last_beat;
+  if (open > presence.longest_silence) {
+    presence.longest_silence = open;
+    presence.silence_began_wall = Nanoseconds(entry.last_beat_wall);
+  }
+  presence.worst_clock = entry.clock.WorstSince(entry.watch_start);
+  presence.largest_step = entry.clock.LargestStepSince(entry.watch_start);
+  presence.boot_changed = entry.watch_boot_id != entry.boot_id;
+  return presence;
+}
+
+std::optional<v1::HeldJob> Registry::Held(const std::string& machine, const std::string& job_id) const {
+  std::lock_guard lock(mutex_);
+  auto found = machines_.find(machine);
+  if (found == machines_.end()) return std::nullopt;
+  auto held = found->second.held.find(job_id);
+  if (held == found->second.held.end()) return std::nullopt;
+  return held->second;
+}
+
+void Registry::Tick(const std::function<void(const std::string&, const std::string&)>& on_lost) {
+  std::vector<std::pair<std::string, std::string>> lost;
+  {
+    std::lock_guard lock(mutex_);
+    const Nanoseconds now = clock_->Steady();
+    const Nanoseconds gap = now - last_tick_;
+    last_tick_ = now;
+    if (gap > kTickGap) {
+      // This process stood still (SIGSTOP, a starved host): no machine could be heard meanwhile.
+      Log(LogLevel::kWarning, "controller.paused",
+          {{"seconds", std::to_string(gap.count() / 1'000'000'000)}});
+      for (auto& [name, entry] : machines_) {
+        if (now - entry.last_beat >= gap) entry.last_beat += gap;
+      }
+    }
+    for (auto& [name, entry] : machines_) {
+      if (entry.lost || now - entry.last_beat <= timing_.lease) continue;
+      entry.lost = true;
+      if (entry.registered) ++lost_total_;
+      lost.emplace_back(name, entry.stored.job_id);
+    }
+  }
+  for (const auto& [machine, job] : lost) {
+    Log(LogLevel::kWarning, "machine.lost", {{"machine", machine}, {"job", job}});
+    on_lost(machine, job);
+  }
+}
+
+void Registry::SetRevoked(std::vector<std::string> serials) {
+  std::lock_guard lock(mutex_);
+  revoked_ = std::move(serials);
+}
+
+uint64_t Registry::lost_total() const {
+  std::lock_guard lock(mutex_);
+  return lost_total_;
+}
+
+}  // namespace poolmark::controller

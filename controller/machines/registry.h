@@ -1,0 +1,117 @@
+// All machines the controller knows: registrations, heartbeats, clocks, liveness, administrative states and
+// the links to their agents. Who holds which machine is the store's truth; the registry keeps a copy to
+// answer heartbeats (whose reply is the only renewal of a lease) without touching the disk. Thread-safe;
+// never calls out with its lock held.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "controller/jobs/store.h"
+#include "controller/machines/agent_link.h"
+#include "controller/machines/clock_probe.h"
+
+namespace poolmark::controller {
+
+struct Timing {
+  Nanoseconds heartbeat = std::chrono::seconds(2);
+  Nanoseconds suspect = std::chrono::seconds(6);
+  Nanoseconds silent = std::chrono::seconds(10);  // "stopped responding" (M10)
+  Nanoseconds lease = std::chrono::seconds(30);   // also: lost for its job
+  // From the last heartbeat until a silent machine's guard has ended everything: lease + grace + kill wait +
+  // margin.
+  Nanoseconds guard_done = std::chrono::seconds(85);
+};
+
+// What a machine did since a moment, as evidence for a repeat.
+struct Presence {
+  Nanoseconds longest_silence{0};
+  Nanoseconds silence_began_wall{0};
+  std::optional<ClockReading> worst_clock;
+  Nanoseconds largest_step{0};
+  bool boot_changed = false;
+};
+
+class Registry {
+ public:
+  Registry(Store* store, const Clock* clock, Timing timing, LinkFactory make_link);
+
+  // Reads the store's machines; they count as silent from now on until they beat.
+  Status Load();
+  // Takes over who holds what; after every change of locks or states in the store.
+  Status Refresh();
+
+  Result<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
+  Result<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request, int64_t received_wall_ns);
+
+  std::vector<v1::Machine> List(bool with_facts) const;
+  Result<v1::Machine> Get(const std::string& name) const;
+  // drain, undrain, quarantine, clear, revoke.
+  Result<v1::Machine> Act(const std::string& name, v1::MachineAction action, const std::string& reason);
+
+  // The agent's link; UNAVAILABLE for a machine that never registered.
+  Result<AgentLinkPtr> Link(const std::string& machine);
+  uint64_t epoch(const std::string& machine) const;
+
+  // Since the last heartbeat.
+  Nanoseconds Silence(const std::string& machine) const;
+  bool IsLost(const std::string& machine) const;
+  // Starts a fresh count of silences for the machine; Presence() is since then.
+  void Watch(const std::string& machine);
+  Presence PresenceOf(const std::string& machine) const;
+  // What the agent said about `job_id` since it came back: nothing, or torn down and whether with proof.
+  std::optional<v1::HeldJob> Held(const std::string& machine, const std::string& job_id) const;
+
+  // Called about once a second by one thread. A gap between two calls (this process was paused) counts for no
+  // machine. `on_lost` gets each machine once when it is lost.
+  void Tick(const std::function<void(const std::string& machine, const std::string& job_id)>& on_lost);
+
+  // Serials of certificates that are no longer welcome, for heartbeats.
+  void SetRevoked(std::vector<std::string> serials);
+  const Timing& timing() const { return timing_; }
+  uint64_t lost_total() const;
+
+ private:
+  struct Entry {
+    StoredMachine stored;
+    AgentLinkPtr link;
+    std::string link_address;
+    bool registered = false;   // since this controller started
+    Nanoseconds last_beat{0};  // steady
+    int64_t last_beat_wall = 0;
+    bool lost = false;
+    ClockProbe clock;
+    std::map<std::string, v1::HeldJob> held;
+    std::string boot_id;
+    // Of the current watch:
+    Nanoseconds watch_start{0};
+    Nanoseconds longest_silence{0};
+    int64_t silence_began_wall = 0;
+    std::string watch_boot_id;
+  };
+
+  v1::Machine Describe(const Entry& entry, bool with_facts) const;
+  Nanoseconds Interval() const;
+  // What to do about jobs that an agent holds: ids it must tear down itself.
+  std::vector<std::string> JudgeHeld(const std::string& machine,
+                                     const google::protobuf::RepeatedPtrField<v1::HeldJob>& held);
+  void NoteBeat(Entry* entry, Nanoseconds now);
+
+  Store* store_;
+  const Clock* clock_;
+  const Timing timing_;
+  const LinkFactory make_link_;
+  mutable std::mutex mutex_;  // all below
+  std::map<std::string, Entry> machines_;
+  std::vector<std::string> revoked_;
+  Nanoseconds last_tick_{0};
+  uint64_t lost_total_ = 0;
+};
+
+}  // namespace poolmark::controller

@@ -1,0 +1,3 @@
+if(NOT POOLMARK_GRPC)
+  set(_skip ON)
+endif()

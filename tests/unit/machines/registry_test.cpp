@@ -1,0 +1,199 @@
+// Registrations, leases, liveness and what a returning agent's ledgers mean.
+#include "controller/machines/registry.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/temp_dir.h"
+
+namespace poolmark::controller {
+namespace {
+
+using std::chrono::seconds;
+
+struct Fixture {
+  test::TempDir dir;
+  test::FakeClock clock;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Registry> registry;
+  std::vector<std::string> lost;
+  Fixture() { Start(); }
+  void Start() {
+    registry.reset();
+    store.reset();
+    auto opened = Store::Open(dir / "state", &clock);
+    REQUIRE(opened.ok());
+    store = std::move(*opened);
+    registry = std::make_unique<Registry>(
+        store.get(), &clock, Timing{}, [](const std::string&, const std::string&) { return AgentLinkPtr(); });
+    REQUIRE(registry->Load().ok());
+  }
+  v1::RegisterRequest Registration(const std::string& name) {
+    v1::RegisterRequest request;
+    request.set_machine(name);
+    request.set_address("127.0.0.1:7000");
+    request.set_boot_id("boot-1");
+    request.add_api_versions("v1");
+    return request;
+  }
+  v1::HeartbeatResponse Beat(const std::string& name, const std::string& job = "", uint64_t epoch = 0) {
+    v1::HeartbeatRequest request;
+    request.set_machine(name);
+    request.set_boot_id("boot-1");
+    request.set_controller_epoch(store->controller_epoch());
+    if (!job.empty()) {
+      request.mutable_lease()->set_job_id(job);
+      request.mutable_lease()->set_epoch(epoch);
+    }
+    auto response = registry->Heartbeat(request, clock.Wall().count());
+    REQUIRE(response.ok());
+    return *response;
+  }
+  std::string LockedJob(const std::string& machine) {
+    auto job = store->Insert({}, "ada", "", {}, 0);
+    REQUIRE(job.ok());
+    REQUIRE(store->Apply(job->id(), JobEventKind::kPlanAccepted)->has_value());
+    std::string blocked;
+    REQUIRE(store->Lock(job->id(), {machine}, &blocked)->has_value());
+    REQUIRE(registry->Refresh().ok());
+    return job->id();
+  }
+  void Seconds(int n) {
+    for (int i = 0; i < n; ++i) {
+      clock.Advance(seconds(1));
+      registry->Tick([&](const std::string& machine, const std::string&) { lost.push_back(machine); });
+    }
+  }
+  v1::MachineState State(const std::string& name) { return registry->Get(name)->state(); }
+};
+
+TEST_CASE("a lease is renewed only for who holds the machine, with the epoch of the grant") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  const std::string job = f.LockedJob("n1");
+  CHECK(f.Beat("n1").lease_ttl_ns() == 0);
+  CHECK(f.Beat("n1", job, 1).lease_ttl_ns() == 30'000'000'000);
+  CHECK(f.Beat("n1", job, 2).lease_ttl_ns() == 0);
+  CHECK(f.Beat("n1", "another", 1).lease_ttl_ns() == 0);
+  REQUIRE(f.store->Apply(job, JobEventKind::kCancel)->has_value());
+  REQUIRE(f.store->Apply(job, JobEventKind::kTornDown)->has_value());
+  REQUIRE(f.registry->Refresh().ok());
+  CHECK(f.Beat("n1", job, 1).lease_ttl_ns() == 0);
+}
+
+TEST_CASE("silence: suspect after 6 s, lost after the lease, once; back with the next beat") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_READY);
+  f.Seconds(7);
+  CHECK(f.State("n1") == v1::MACHINE_STATE_SUSPECT);
+  CHECK(f.lost.empty());
+  f.Seconds(24);
+  CHECK(f.State("n1") == v1::MACHINE_STATE_LOST);
+  f.Seconds(10);
+  CHECK(f.lost == std::vector<std::string>{"n1"});
+  f.Beat("n1");
+  CHECK(f.State("n1") == v1::MACHINE_STATE_READY);
+}
+
+TEST_CASE("a controller that stood still loses no machine") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  f.Seconds(1);
+  f.clock.Advance(seconds(60));
+  f.Seconds(2);
+  CHECK(f.lost.empty());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_READY);
+}
+
+TEST_CASE("silences are kept as evidence for the repeat they fall in", "[I1]") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  f.registry->Watch("n1");
+  f.Seconds(14);
+  f.Beat("n1");
+  f.Seconds(2);
+  CHECK(f.registry->PresenceOf("n1").longest_silence == seconds(14));
+  f.registry->Watch("n1");
+  CHECK(f.registry->PresenceOf("n1").longest_silence < seconds(10));
+}
+
+TEST_CASE("unknown machines, other boots and another controller epoch must register again") {
+  Fixture f;
+  CHECK(f.Beat("n1").register_again());
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  CHECK_FALSE(f.Beat("n1").register_again());
+  f.Start();
+  CHECK(f.Beat("n1").register_again());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_SUSPECT);
+  CHECK(f.registry->Register(f.Registration("n1"))->controller_epoch() == 2);
+  CHECK_FALSE(f.Beat("n1").register_again());
+}
+
+TEST_CASE("a returning agent tears down jobs that nobody owns, and keeps what its controller owns") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  const std::string job = f.LockedJob("n1");
+  auto registration = f.Registration("n1");
+  auto* held = registration.add_held();
+  held->set_job_id(job);
+  held->set_state("running");
+  held = registration.add_held();
+  held->set_job_id("stranger");
+  held->set_state("running");
+  held->set_open_items(2);
+  auto answer = f.registry->Register(registration);
+  REQUIRE(answer.ok());
+  REQUIRE(answer->tear_down_size() == 1);
+  CHECK(answer->tear_down(0) == "stranger");
+}
+
+TEST_CASE("a quarantine for an unproven tear-down ends when the machine comes back with the proof") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  const std::string job = f.LockedJob("n1");
+  REQUIRE(f.store->Apply(job, JobEventKind::kMachineLost)->has_value());
+  Change change;
+  change.quarantine = {{"n1", "tear-down of job " + job + " not proven"}};
+  REQUIRE(f.store->Apply(job, JobEventKind::kLeftovers, change)->has_value());
+  REQUIRE(f.registry->Refresh().ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_QUARANTINED);
+  auto registration = f.Registration("n1");
+  auto* held = registration.add_held();
+  held->set_job_id(job);
+  held->set_state("stopped_by_lease");
+  auto dirty = registration;
+  REQUIRE(f.registry->Register(dirty).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_QUARANTINED);
+  held->set_clean(true);
+  REQUIRE(f.registry->Register(registration).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_READY);
+}
+
+TEST_CASE("actions on machines") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  auto act = [&](v1::MachineAction action) { return f.registry->Act("n1", action, "why"); };
+  CHECK(act(v1::MACHINE_ACTION_DRAIN)->state() == v1::MACHINE_STATE_DRAINED);
+  CHECK(act(v1::MACHINE_ACTION_UNDRAIN)->state() == v1::MACHINE_STATE_READY);
+  CHECK(act(v1::MACHINE_ACTION_QUARANTINE)->reason() == "why");
+  CHECK_FALSE(act(v1::MACHINE_ACTION_UNDRAIN).ok());
+  CHECK(act(v1::MACHINE_ACTION_CLEAR)->state() == v1::MACHINE_STATE_READY);
+  CHECK(act(v1::MACHINE_ACTION_REVOKE)->state() == v1::MACHINE_STATE_REVOKED);
+  CHECK(f.registry->Register(f.Registration("n1")).status().code() == absl::StatusCode::kPermissionDenied);
+  CHECK_FALSE(act(v1::MACHINE_ACTION_UNSPECIFIED).ok());
+  CHECK(f.registry->Act("zz", v1::MACHINE_ACTION_DRAIN, "").status().code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("an agent of another API is refused with what to do") {
+  Fixture f;
+  auto registration = f.Registration("n1");
+  registration.clear_api_versions();
+  registration.add_api_versions("v2");
+  auto refused = f.registry->Register(registration);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(std::string(refused.status().message()).find("does not speak API v1") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace poolmark::controller
