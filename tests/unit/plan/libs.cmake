@@ -1,0 +1,4 @@
+if(NOT POOLMARK_GRPC)
+  set(_skip ON)
+endif()
+list(APPEND _libs poolmark_steps poolmark_stacks poolmark_spec)

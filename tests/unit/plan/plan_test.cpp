@@ -1,0 +1,207 @@
+#include "controller/steps/plan.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/spec/read.h"
+#include "tests/support/shared_data.h"
+
+using namespace poolmark;
+using namespace poolmark::controller;
+
+namespace {
+
+MachineFacts Machine(const std::string& name, const std::string& gpu = "", int gpus = 0, const std::string& vendor = "nvidia") {
+  MachineFacts machine;
+  machine.name = name;
+  machine.address = "10.0.0." + std::to_string(1 + name.back() - '0');
+  machine.facts.set_work_dir("/var/lib/poolmark/agent/jobs");
+  machine.facts.set_memory_available_bytes(64ull << 30);
+  machine.facts.set_memory_lockable_bytes(32ull << 30);
+  machine.facts.set_work_dir_free_bytes(100ull << 30);
+  for (int i = 0; i < gpus; ++i) {
+    v1::Gpu* one = machine.facts.add_gpus();
+    one->set_index(static_cast<uint32_t>(i));
+    one->set_vendor(vendor);
+    one->set_model(gpu);
+  }
+  return machine;
+}
+
+struct Case {
+  std::string stack;
+  std::string pool = "version: 1\nhead: n0\nmachines: [{name: n0}, {name: n1}]\n";
+  std::vector<MachineFacts> machines = {Machine("n0"), Machine("n1")};
+  std::string extra;
+  std::string stacks = "[{use: stack.yaml, as: s}]";
+};
+
+Result<Plan> PlanOf(const Case& c, Errors* refusals) {
+  std::string job_yaml = "version: 1\npool: pool.yaml\nstacks: " + c.stacks +
+                         "\nworkloads: {w: {shape: synthetic, input: 20, output: 8, concurrency: [2, 4]}}\nrepeats: 2\n" + c.extra;
+  auto files = [&](const std::string& name) -> Result<std::string> {
+    if (name == "pool.yaml") return c.pool;
+    if (name == "stack.yaml") return c.stack;
+    return ReadFile(test::Source("deploy/stacks/" + name + ".yaml"));
+  };
+  auto job = spec::ReadJob(job_yaml, "job.yaml", files, {}, refusals);
+  if (!job.ok()) return job.status();
+  PlanInput input;
+  input.job_id = "j1";
+  input.job = &*job;
+  input.machines = c.machines;
+  return MakePlan(input, refusals);
+}
+
+std::string RefusalsOf(const Case& c) {
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  CHECK_FALSE(plan.ok());
+  std::string text;
+  for (const Error& error : refusals) text += std::string(ToStatus(error).message()) + "\n";
+  return text;
+}
+
+std::string EngineStack(const std::string& more) {
+  return "version: 1\nstrategy: local\nengine: vllm\nparams: {host: 1GiB}\n" + more +
+         "\nprocesses: [{name: engine, role: engine, exec: vllm, argv: [serve, --port, \"${port.http}\"], ports: [http], gpus: 4}]\nentry: engine.http\n";
+}
+
+}  // namespace
+
+TEST_CASE("every shipped stack on simulated engines can be planned", "[A1][A2][A3][A4][A5][A6][C1][C3]") {
+  for (const char* name : {"sim-local", "sim-offload", "sim-shared", "sim-shared-dir", "sim-split", "sim-split-offload"}) {
+    CAPTURE(name);
+    Case c;
+    c.stacks = std::string("[{use: ") + name + ", as: s}]";
+    if (std::string(name) == "sim-shared-dir") c.stacks = "[{use: sim-shared-dir, as: s, set: {directory: /srv/kv}}]";
+    Errors refusals;
+    auto plan = PlanOf(c, &refusals);
+    for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
+    REQUIRE(plan.ok());
+    std::set<uint32_t> ports;
+    for (const PlannedProcess& process : plan->stacks[0].processes) {
+      for (uint32_t port : process.spec.ports()) CHECK(ports.insert(port).second);
+      for (const std::string& word : process.spec.argv()) CHECK(word.find("${") == std::string::npos);
+    }
+    CHECK_FALSE(plan->stacks[0].entry_url.empty());
+    auto json = PlanJson(*plan);
+    REQUIRE(json.ok());
+    CHECK(ParseJson(*json).ok());
+    CHECK(ExplainPlan(*plan).find("estimated time") != std::string::npos);
+  }
+}
+
+TEST_CASE("ports never clash with what a machine already uses", "[C3]") {
+  Case c;
+  c.stack = "version: 1\nstrategy: local\nengine: sim\nprocesses: [{name: engine, role: engine, exec: x, ports: [a, b, c]}]\nentry: engine.a\n";
+  Errors refusals;
+  auto first = PlanOf(c, &refusals);
+  REQUIRE(first.ok());
+  std::set<uint32_t> taken;
+  for (const auto& process : first->stacks[0].processes) taken.insert(process.spec.ports().begin(), process.spec.ports().end());
+  CHECK(taken.size() == 6);
+  for (uint32_t port : taken) c.machines[1].facts.add_used_ports(port);
+  auto second = PlanOf(c, &refusals);
+  REQUIRE(second.ok());
+  for (const auto& process : second->stacks[0].processes) {
+    for (uint32_t port : process.spec.ports()) CHECK(taken.count(port) == 0);
+  }
+}
+
+TEST_CASE("GPUs are handed out per engine and not beyond what a machine has", "[C2][C5]") {
+  Case c;
+  c.stack = EngineStack("");
+  c.machines = {Machine("n0", "H100", 8), Machine("n1", "H100", 8)};
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  CHECK(plan->stacks[0].gpus == 8);
+  CHECK(plan->stacks[0].processes[0].spec.env().at("CUDA_VISIBLE_DEVICES") == "0,1,2,3");
+  c.machines[1] = Machine("n1", "H100", 2);
+  CHECK(RefusalsOf(c).find("engine asks for 4 GPUs, machine n1 has 2") != std::string::npos);
+}
+
+TEST_CASE("a plan that cannot work is refused with every reason at once", "[C5][A9][J4]") {
+  Case c;
+  c.stack = EngineStack("kv: {path: rdma}\ntiers: [{source: host, size: 64GiB, owner: engine}, {source: storage, size: 1TiB, owner: engine}]");
+  c.machines = {Machine("n0", "H100", 8), Machine("n1", "MI300X", 8, "amd")};
+  std::string text = RefusalsOf(c);
+  INFO(text);
+  for (const char* expected : {"a pool uses one GPU family", "moves KV over RDMA, machine n0 has no RDMA port",
+                               "tier host of 'engine' needs 64GiB on machine n0, which can lock 32GiB",
+                               "tier storage of 'engine' needs 1TiB on machine n1, which has free on disk 100GiB"}) {
+    CAPTURE(expected);
+    CHECK(text.find(expected) != std::string::npos);
+  }
+  c.pool = "version: 1\nmachines: [{name: n0}, {name: n9}]\n";
+  CHECK(RefusalsOf(c).find("machine n9: is not known to the controller: registered: n0, n1") != std::string::npos);
+
+  Case trt;
+  trt.stack = "version: 1\nstrategy: local\nengine: trtllm\nprocesses: [{name: engine, role: engine, exec: trtllm-serve, ports: [http], gpus: 1}]\nentry: engine.http\n";
+  trt.machines = {Machine("n0", "MI300X", 8, "amd"), Machine("n1", "MI300X", 8, "amd")};
+  CHECK(RefusalsOf(trt).find("TensorRT-LLM does not run on AMD GPUs") != std::string::npos);
+}
+
+TEST_CASE("parties of one store that write another format are refused", "[I5][C5]") {
+  Case c;
+  c.stack = "version: 1\nstrategy: shared\nengine: vllm\nkv: {block_tokens: 16, hash_seed: 0}\nprocesses:\n"
+            "  - {name: store, role: store, on: head, exec: valkey-server, ports: [main]}\n"
+            "  - {name: engine, role: engine, exec: vllm, ports: [http], kv: {hash_seed: 7}}\nentry: engine.http\n";
+  CHECK(RefusalsOf(c).find("writes KV with hash_seed 7, the others with 0") != std::string::npos);
+}
+
+TEST_CASE("sizes left to the plan are a share of what there is", "[C4]") {
+  Case c;
+  c.stack = EngineStack("tiers: [{source: host, size: auto, owner: engine}]");
+  c.machines = {Machine("n0", "H100", 8), Machine("n1", "H100", 8)};
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  REQUIRE(plan->stacks[0].tiers.size() == 2);
+  CHECK(plan->stacks[0].tiers[0].bytes == 16ull << 30);
+  CHECK(plan->checks.at("n0").host_tier_bytes() == 16ull << 30);
+}
+
+TEST_CASE("several stacks run in ABBA order and neighbours share a launch") {
+  Case c;
+  c.stacks = "[{use: sim-local, as: a}, {use: sim-offload, as: b}]";
+  c.extra = "";
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  std::string order;
+  for (const PlannedCycle& cycle : plan->cycles) order += cycle.stack;
+  CHECK(order == "aba");
+  CHECK(plan->cycles[1].repeats.size() == 4);  // two levels, two repeats
+}
+
+TEST_CASE("KV links follow the strategy and are measured once", "[C13]") {
+  Case c;
+  c.stacks = "[{use: sim-split, as: s}]";
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  CHECK(plan->line_pairs == std::vector<KvLink>{{"n0", "n1", "tcp"}});
+  CHECK(plan->line_ports.size() == 2);
+  c.stacks = "[{use: sim-local, as: s}]";
+  plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  CHECK(plan->line_pairs.empty());
+}
+
+TEST_CASE("the plan picks machines of one family when the pool gives a number", "[C1]") {
+  Case c;
+  c.stack = EngineStack("");
+  c.pool = "version: 1\nmachines: 2\n";
+  c.machines = {Machine("n0", "A100", 8), Machine("n1", "H100", 8), Machine("n2", "H100", 8)};
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  CHECK(plan->machines == std::vector<std::string>{"n1", "n2"});
+  c.pool = "version: 1\nmachines: 3\n";
+  CHECK(RefusalsOf(c).find("asks for 3 machines of one GPU family, 2 are available") != std::string::npos);
+}

@@ -1,0 +1,149 @@
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "common/spec/read.h"
+
+using namespace poolmark;
+using namespace poolmark::spec;
+
+namespace {
+
+const char* kPool = R"(version: 1
+head: n0
+machines:
+  - {name: n0, net: {tcp: 127.0.0.1}}
+  - {name: n1}
+)";
+const char* kStack = R"(version: 1
+strategy: local
+engine: sim
+params: {model: sim, host: 1GiB}
+processes:
+  - {name: engine, role: engine, on: each, exec: poolmark-sim, argv: [engine, --port, "${port.http}"], ports: [http],
+     ready: {http: /health, within: 1m}, metrics: {port: http, dialect: sim}, reset: {http: "POST /reset_prefix_cache"}, empty: canary}
+  - {name: router, role: router, on: head, exec: poolmark-sim, argv: [router, {each: engine, value: "${url.http}"}], ports: [http]}
+entry: router.http
+)";
+const char* kJob = R"(version: 1
+pool: pool.yaml
+stacks: [{use: stack.yaml, as: base}]
+workloads:
+  synth: {shape: synthetic, groups: 2, prefix: 100, sessions: 4, turns: 2, input: 20, growth: 10, output: 8, concurrency: [2, 4]}
+repeats: 3
+)";
+
+Files FilesFrom(std::map<std::string, std::string> files) {
+  return [files](const std::string& name) -> Result<std::string> {
+    auto found = files.find(name);
+    if (found == files.end()) return NotFound(name, "no such file");
+    return found->second;
+  };
+}
+
+Result<JobSpec> Read(const std::string& job, Errors* errors, const std::string& stack = kStack, const std::string& pool = kPool,
+                     const std::map<std::string, std::string>& set = {}) {
+  return ReadJob(job, "job.yaml", FilesFrom({{"pool.yaml", pool}, {"stack.yaml", stack}, {"sessions.jsonl", "{}"}}), set, errors);
+}
+
+std::string Texts(const Errors& errors) {
+  std::string text;
+  for (const Error& error : errors) text += std::string(ToStatus(error).message()) + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a job with its pool and stack is read", "[A7][E13]") {
+  Errors errors;
+  auto job = Read(kJob, &errors);
+  INFO(Texts(errors));
+  REQUIRE(job.ok());
+  CHECK(job->pool.head == "n0");
+  CHECK(job->stacks[0].name == "base");
+  CHECK(job->stacks[0].simulated);
+  CHECK(job->baseline == "base");  // M26: the one with strategy local
+  REQUIRE(job->workloads[0].levels.size() == 2);
+  CHECK(job->workloads[0].levels[1].Name() == "c4");
+  CHECK(*FilesOf(kJob, "job.yaml") == std::vector<std::string>{"pool.yaml", "stack.yaml"});
+}
+
+TEST_CASE("all errors of all files come at once, with line, column and what to do") {
+  Errors errors;
+  auto job = Read(R"(version: 2
+pool: pool.yaml
+stacks: [{use: stack.yaml, as: base}, {use: none, as: base}]
+workloads:
+  code: {shape: agentic, file: sessions.jsonl, warm_up: 20m, load_duration: 30m, concurrency: [4]}
+  synth: {shape: synthetic, input: 5, output: -3, load_duration: 20m, concurrency: [1]}
+repeats: 0
+repeets: 3
+)",
+                  &errors, kStack, "version: 1\nhead: n7\nmachines: [{name: n0}, {name: n0}, {name: N 1}]\n");
+  REQUIRE_FALSE(job.ok());
+  std::string text = Texts(errors);
+  INFO(text);
+  for (const char* expected :
+       {"job.yaml:1:10 version: is 2", "pool.yaml:2:7 head: 'n7' is none of the machines", "machine 'n0' stands twice", "'N 1' is no name",
+        "two stacks are called 'base'", "stack 'none' cannot be read", "job.yaml:5", "workloads.code.warm_up", "workloads.synth.output",
+        "workloads.synth.load_duration", "job.yaml:7:10 repeats: is '0'", "did you mean 'repeats'?"}) {
+    CAPTURE(expected);
+    CHECK(text.find(expected) != std::string::npos);
+  }
+}
+
+TEST_CASE("load duration and warm-up keep their ranges and belong to agentic replay alone", "[H1][H2][H11]") {
+  auto with = [](const std::string& workload) {
+    Errors errors;
+    std::string job = "version: 1\npool: pool.yaml\nstacks: [{use: stack.yaml, as: base}]\nworkloads:\n  w: {" + workload + "}\n";
+    return Read(job, &errors).ok();
+  };
+  CHECK(with("shape: agentic, file: sessions.jsonl, concurrency: [4]"));
+  CHECK(with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 120s, warm_up: 59s"));
+  CHECK_FALSE(with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 119s, warm_up: 0s"));
+  CHECK_FALSE(with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 14401s"));
+  CHECK_FALSE(with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 4h, warm_up: 3601s"));
+  CHECK_FALSE(with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 600s, warm_up: 300s"));
+  CHECK_FALSE(with("shape: synthetic, input: 5, output: 3, concurrency: [1], warm_up: 1s"));
+}
+
+TEST_CASE("parameters are set by the job and from outside, and unknown ones are refused") {
+  Errors errors;
+  auto job = Read(kJob, &errors, kStack, kPool, {{"base.host", "2GiB"}});
+  REQUIRE(job.ok());
+  CHECK(job->stacks[0].params.at("host") == "2GiB");
+  CHECK_FALSE(Read(kJob, &errors, kStack, kPool, {{"hots", "2GiB"}}).ok());
+  CHECK(Texts(errors).find("--set hots: is no parameter") != std::string::npos);
+}
+
+TEST_CASE("stacks that contradict themselves are refused", "[C5]") {
+  auto refused = [](const std::string& from, const std::string& to) {
+    std::string stack = kStack;
+    size_t at = stack.find(from);
+    REQUIRE(at != std::string::npos);
+    stack.replace(at, from.size(), to);
+    Errors errors;
+    auto read = ReadStack(stack, "stack.yaml", &errors);
+    INFO(Texts(errors));
+    return !read.ok() && !errors.empty();
+  };
+  CHECK(refused("strategy: local", "strategy: split"));
+  CHECK(refused("strategy: local", "strategy: shared"));
+  CHECK(refused("strategy: local", "strategy: magic"));
+  CHECK(refused("entry: router.http", "entry: router.grpc"));
+  CHECK(refused("role: engine", "role: prefill"));
+  CHECK(refused("exec: poolmark-sim, argv: [engine", "image: \"vllm:latest\", argv: [engine"));
+  CHECK(refused("port: http, dialect", "port: prom, dialect"));
+  CHECK(refused("params:", "tiers: [{source: host, size: 1GiB, owner: nobody}]\nparams:"));
+  CHECK(refused("params:", "tiers: [{source: host, size: lots, owner: engine}]\nparams:"));
+}
+
+TEST_CASE("files that are no YAML, binary, huge or nested without end are refused with their name") {
+  for (const std::string& text :
+       {std::string("{"), std::string("a: b: c"), std::string("\0\1\2", 3), std::string(2 << 20, 'x'), std::string(5000, '['),
+        std::string("version: 1\n---\nversion: 1\n"), std::string("- just\n- a list\n"), std::string("&a [*a]"), std::string("")}) {
+    Errors errors;
+    CHECK_FALSE(ReadStack(text, "stack.yaml", &errors).ok());
+    REQUIRE_FALSE(errors.empty());
+    CHECK(errors[0].where.find("stack.yaml") == 0);
+  }
+}
