@@ -1,0 +1,136 @@
+#include "common/http/openai.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/json.h"
+
+namespace poolmark::http {
+namespace {
+
+constexpr size_t kMaxErrorText = 500;
+
+bool IsText(const Json& parent, const char* key) {
+  const auto it = parent.find(key);
+  return it != parent.end() && it->is_string() && !it->get_ref<const std::string&>().empty();
+}
+
+// A tool call carries output once it names a function or has arguments.
+bool IsCall(const Json& function) {
+  return function.is_object() && (IsText(function, "name") || IsText(function, "arguments"));
+}
+
+bool HasToolCall(const Json& delta) {
+  if (const auto it = delta.find("function_call"); it != delta.end() && IsCall(*it)) return true;
+  const auto calls = delta.find("tool_calls");
+  if (calls == delta.end() || !calls->is_array()) return false;
+  for (const Json& call : *calls) {
+    if (!call.is_object()) continue;
+    if (const auto it = call.find("function"); it != call.end() && IsCall(*it)) return true;
+  }
+  return false;
+}
+
+void ReadCount(const Json& parent, const char* key, std::optional<int64_t>* out) {
+  const auto it = parent.find(key);
+  if (it != parent.end() && it->is_number_unsigned() && it->get<uint64_t>() <= INT64_MAX)
+    *out = it->get<int64_t>();
+}
+
+void ReadUsage(const Json& usage, Chunk* chunk) {
+  ReadCount(usage, "prompt_tokens", &chunk->prompt_tokens);
+  ReadCount(usage, "completion_tokens", &chunk->completion_tokens);
+  const auto details = usage.find("prompt_tokens_details");
+  if (details != usage.end() && details->is_object())
+    ReadCount(*details, "cached_tokens", &chunk->cached_tokens);
+}
+
+void ReadChoice(const Json& choice, bool first, Chunk* chunk, std::string* text) {
+  if (!choice.is_object()) return;
+  if (IsText(choice, "text")) {
+    chunk->answer = true;
+    if (first && text != nullptr) *text += choice["text"].get_ref<const std::string&>();
+  }
+  const auto delta = choice.find("delta");
+  if (delta != choice.end() && delta->is_object()) {
+    if (IsText(*delta, "content") || IsText(*delta, "refusal") || HasToolCall(*delta)) chunk->answer = true;
+    if (IsText(*delta, "reasoning_content") || IsText(*delta, "reasoning")) chunk->output = true;
+    if (first && text != nullptr && IsText(*delta, "content"))
+      *text += (*delta)["content"].get_ref<const std::string&>();
+  }
+  if (IsText(choice, "finish_reason")) {
+    chunk->finished = true;
+    chunk->finish_reason = choice["finish_reason"].get<std::string>();
+  }
+  const auto ids = choice.find("token_ids");
+  if (ids != choice.end() && ids->is_array()) {
+    chunk->token_ids = chunk->token_ids.value_or(0) + static_cast<int64_t>(ids->size());
+  }
+}
+
+std::string TextOfError(const Json& error) {
+  std::string text;
+  if (error.is_string()) text = error.get<std::string>();
+  if (error.is_object()) {
+    if (IsText(error, "message")) text = error["message"].get<std::string>();
+    if (IsText(error, "type"))
+      text += (text.empty() ? "" : " ") + ("(" + error["type"].get<std::string>() + ")");
+  }
+  if (text.empty()) text = "an error object without a message";
+  return ValidUtf8(std::string_view(text).substr(0, kMaxErrorText));
+}
+
+Chunk Malformed() {
+  Chunk chunk;
+  chunk.kind = Chunk::Kind::kMalformed;
+  return chunk;
+}
+
+}  // namespace
+
+std::string ErrorText(std::string_view json) {
+  const auto parsed = ParseJson(json);
+  if (!parsed.ok()) return ValidUtf8(json.substr(0, kMaxErrorText));
+  if (parsed->is_object()) {
+    if (const auto it = parsed->find("error"); it != parsed->end()) return TextOfError(*it);
+    if (IsText(*parsed, "detail"))
+      return ValidUtf8((*parsed)["detail"].get<std::string>().substr(0, kMaxErrorText));
+  }
+  return TextOfError(*parsed);
+}
+
+Chunk ReadChunkWithTree(std::string_view data, std::string* text) {
+  Chunk chunk;
+  if (data == "[DONE]") {
+    chunk.kind = Chunk::Kind::kDone;
+    return chunk;
+  }
+  const auto parsed = ParseJson(data, "", {16u << 20, 64, false});
+  if (!parsed.ok() || !parsed->is_object()) return Malformed();
+  const Json& root = *parsed;
+  const auto error = root.find("error");
+  if (error != root.end() && !error->is_null()) {
+    chunk.kind = Chunk::Kind::kError;
+    chunk.error = TextOfError(*error);
+    return chunk;
+  }
+  if (const auto object = root.find("object");
+      object != root.end() && object->is_string() && *object == "error") {
+    chunk.kind = Chunk::Kind::kError;
+    chunk.error = TextOfError(root);
+    return chunk;
+  }
+  if (const auto usage = root.find("usage"); usage != root.end() && usage->is_object())
+    ReadUsage(*usage, &chunk);
+  if (const auto choices = root.find("choices"); choices != root.end() && choices->is_array()) {
+    for (size_t i = 0; i < choices->size(); ++i) ReadChoice((*choices)[i], i == 0, &chunk, text);
+  }
+  chunk.output = chunk.output || chunk.answer;
+  return chunk;
+}
+
+Chunk ReadChunk(std::string_view data, std::string* text) {
+  if (auto scanned = ScanChunk(data, text)) return *std::move(scanned);
+  return ReadChunkWithTree(data, text);
+}
+
+}  // namespace poolmark::http

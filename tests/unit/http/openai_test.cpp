@@ -1,0 +1,190 @@
+#include "common/http/openai.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/base/files.h"
+#include "common/base/random.h"
+#include "common/http/response_parser.h"
+#include "common/http/sse.h"
+#include "tests/support/shared_data.h"
+
+namespace poolmark::http {
+namespace {
+
+std::string Choice(const std::string& delta, const std::string& finish = "null") {
+  return R"({"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":)" +
+         delta + R"(,"logprobs":null,"finish_reason":)" + finish + "}]}";
+}
+
+// Reads with both readers and insists that they agree.
+Chunk Read(const std::string& data, std::string* text = nullptr) {
+  std::string tree_text;
+  const Chunk tree = ReadChunkWithTree(data, &tree_text);
+  std::string scan_text;
+  if (const auto scanned = ScanChunk(data, &scan_text)) {
+    INFO(data);
+    CHECK(*scanned == tree);
+    CHECK(scan_text == tree_text);
+  } else {
+    CHECK(scan_text.empty());
+  }
+  if (text != nullptr) *text = tree_text;
+  return tree;
+}
+
+}  // namespace
+
+TEST_CASE("what is output, what is an answer and what is neither") {
+  struct Case {
+    std::string data;
+    bool output, answer;
+  };
+  for (
+      const Case& c : std::vector<Case>{
+          {Choice(R"({"role":"assistant","content":""})"), false, false},
+          {Choice(R"({"role":"assistant","content":null})"), false, false},
+          {Choice(R"({"role":"assistant"})"), false, false},
+          {Choice(R"({})", "\"stop\""), false, false},
+          {Choice(R"({"content":" the"})"), true, true},
+          {Choice(R"({"content":" "})"), true, true},
+          {Choice(R"({"content":"\n"})"), true, true},
+          {Choice(R"({"reasoning_content":"hm"})"), true, false},
+          {Choice(R"({"reasoning":"hm"})"), true, false},
+          {Choice(R"({"reasoning_content":"","content":null})"), false, false},
+          {Choice(R"({"refusal":"no"})"), true, true},
+          {Choice(
+               R"({"tool_calls":[{"index":0,"id":"x","type":"function","function":{"name":"f","arguments":""}}]})"),
+           true, true},
+          {Choice(R"({"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]})"), true, true},
+          {Choice(R"({"tool_calls":[{"index":0,"function":{"arguments":""}}]})"), false, false},
+          {Choice(R"({"tool_calls":[]})"), false, false},
+          {Choice(R"({"function_call":{"name":"f"}})"), true, true},
+          {R"({"choices":[{"index":0,"text":"x"}]})", true, true},
+          {R"({"choices":[{"index":0,"text":""}]})", false, false},
+          {R"({"choices":[{"index":0,"delta":{}},{"index":1,"delta":{"content":"b"}}]})", true, true},
+          {R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}})", false, false},
+          {R"({"choices":null})", false, false},
+          {R"({})", false, false},
+      }) {
+    INFO(c.data);
+    const Chunk chunk = Read(c.data);
+    CHECK(chunk.kind == Chunk::Kind::kData);
+    CHECK(chunk.output == c.output);
+    CHECK(chunk.answer == c.answer);
+    CHECK(ScanChunk(c.data, nullptr).has_value());
+  }
+}
+
+TEST_CASE("usage, finish reasons, token ids and text are found") {
+  const Chunk usage = Read(
+      R"({"choices":[],"usage":{"prompt_tokens":30,"completion_tokens":16,"total_tokens":46,"prompt_tokens_details":{"cached_tokens":12}}})");
+  CHECK(usage.prompt_tokens == 30);
+  CHECK(usage.completion_tokens == 16);
+  CHECK(usage.cached_tokens == 12);
+  CHECK_FALSE(Read(R"({"usage":null})").prompt_tokens.has_value());
+  CHECK_FALSE(Read(R"({"usage":{"prompt_tokens":-1}})").prompt_tokens.has_value());
+  CHECK_FALSE(Read(R"({"usage":{"prompt_tokens":1.5}})").prompt_tokens.has_value());
+  CHECK_FALSE(Read(R"({"usage":{"prompt_tokens":"7"}})").prompt_tokens.has_value());
+  CHECK(Read(Choice("{}", "\"length\"")).finish_reason == "length");
+  CHECK(Read(R"({"choices":[{"text":"ab","token_ids":[1,2,3]}]})").token_ids == 3);
+  std::string text;
+  Read(Choice(R"({"content":"a\u00e9\ud83d\ude00\n\"\\\/z"})"), &text);
+  CHECK(text == "a\xc3\xa9\xf0\x9f\x98\x80\n\"\\/z");
+}
+
+TEST_CASE("errors inside a stream are errors in each form engines use") {
+  CHECK(Read(R"({"error":{"message":"engine died","type":"InternalServerError","code":500}})").error ==
+        "engine died (InternalServerError)");
+  CHECK(Read(R"({"error":"plain text"})").error == "plain text");
+  CHECK(Read(R"({"object":"error","message":"too long","type":"BadRequestError","code":400})").error ==
+        "too long (BadRequestError)");
+  CHECK(Read(R"({"error":{}})").kind == Chunk::Kind::kError);
+  CHECK(Read(R"({"error":null,"choices":[]})").kind == Chunk::Kind::kData);
+  CHECK(Read("[DONE]").kind == Chunk::Kind::kDone);
+  for (const std::string data :
+       {"", "x", "[]", "null", "{", R"({"a":tru})", R"({"a":1}x)", R"({"a":"\ud800"})", "{\"a\":\"\xff\"}",
+        "{\"a\":\"\x01\"}", R"({"a":01})", R"({"a":1,})", R"({a:1})", "[DONE] "}) {
+    INFO(data);
+    CHECK(Read(data).kind == Chunk::Kind::kMalformed);
+  }
+}
+
+TEST_CASE("the one-pass reader equals the tree on mutated documents") {
+  const std::vector<std::string> seeds = {
+      Choice(R"({"content":"a\u00e9\ud83d\ude00 \u2028"})"),
+      Choice(R"({"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{}"}}],"reasoning":"x"})",
+             "\"stop\""),
+      R"({"error":null,"object":"text_completion","choices":[{"text":"x","token_ids":[1]}],"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}})",
+      "{\"choices\":[{\"delta\":{\"content\":\"\xe4\xbd\xa0\xe5\xa5\xbd\"}}]}"};
+  const std::string alphabet = "{}[]\":,\\u0019eE.-+ntfals \xe2\x80\xa8\xf0\x9f\x98\x80\n\x01";
+  const std::vector<std::string> keys = {"choices", "usage",         "error", "object",    "delta", "content",
+                                         "text",    "prompt_tokens", "null",  "\"error\"", "1e3",   "\\ud83d",
+                                         "-0"};
+  SplitMix64 random(7);
+  int scanned = 0;
+  for (int round = 0; round < 60000; ++round) {
+    std::string data = seeds[random.Below(seeds.size())];
+    const uint64_t edits = random.Below(4);
+    for (uint64_t i = 0; i < edits; ++i) {
+      const size_t at = random.Below(data.size());
+      switch (random.Below(5)) {
+        case 0:
+          data[at] = alphabet[random.Below(alphabet.size())];
+          break;
+        case 1:
+          data.insert(at, 1, alphabet[random.Below(alphabet.size())]);
+          break;
+        case 2:
+          data.erase(at, 1 + random.Below(3));
+          break;
+        case 3:
+          data.insert(at, keys[random.Below(keys.size())]);
+          break;
+        default: {
+          const size_t from = random.Below(data.size());
+          data.insert(at, data.substr(from, random.Below(40)));
+        }
+      }
+      if (data.empty()) data = "{";
+    }
+    std::string tree_text;
+    std::string scan_text;
+    const auto scan = ScanChunk(data, &scan_text);
+    if (!scan.has_value()) continue;
+    ++scanned;
+    const Chunk tree = ReadChunkWithTree(data, &tree_text);
+    if (!(*scan == tree) || scan_text != tree_text) {
+      INFO(data);
+      FAIL("the readers differ");
+    }
+  }
+  CHECK(scanned > 15000);
+}
+
+TEST_CASE("captured streams of real engines take the fast path and equal the tree", "[recorded]") {
+  const auto shared = test::SharedData();
+  if (!shared.has_value()) return;
+  const auto files = ListTree(*shared + "/data/engines");
+  REQUIRE(files.ok());
+  int events = 0;
+  int outputs = 0;
+  int fast = 0;
+  for (const std::string& file : *files) {
+    if (!file.ends_with(".sse")) continue;
+    SseParser parser;
+    const auto sink = [&](const SseEvent& event) {
+      ++events;
+      const std::string data(event.data);
+      if (ScanChunk(data, nullptr).has_value()) ++fast;
+      if (Read(data).output) ++outputs;
+    };
+    parser.Feed(*ReadFile(*shared + "/data/engines/" + file), sink);
+    parser.End(sink);
+  }
+  INFO(events << " events, " << outputs << " with output, " << fast << " by the fast path");
+  CHECK(events > 100);
+  CHECK(outputs > 50);
+  CHECK(fast >= events - 10);
+}
+
+}  // namespace poolmark::http
