@@ -16,15 +16,15 @@ namespace poolmark::load {
 
 // One request of a session. Times are of the plan, not of the clock.
 struct TurnPlan {
-  // Open loop and traces: intended send time, from the start of the load. Nothing: send when the turn
-  // before has ended and `think` has passed (closed loop).
+  // Traces: intended send time, from the start of the load. Nothing: send when the turns before have ended
+  // and `think` has passed.
   std::optional<Nanoseconds> at;
-  Nanoseconds think{0};          // from the end of the turn before; ignored when `at` is set and later
-  int64_t input_tokens = 0;      // planned prompt tokens
-  int64_t output_tokens = 0;     // max_tokens of the request
-  bool primer = false;           // primes a cache in the warm-up (M20); never a result
-  std::string agent;             // agentic replay: sub-agent name; "" for the session itself
-  // Turns of the same session that must have ended before this one starts; empty: the turn before.
+  Nanoseconds think{0};       // from the end of the turn before; ignored when `at` is set and later
+  int64_t input_tokens = 0;   // planned prompt tokens
+  int64_t output_tokens = 0;  // max_tokens of the request
+  bool primer = false;        // primes a cache in the warm-up (M20); never a result
+  std::string agent;          // agentic replay: sub-agent name; "" for the session itself
+  // Earlier turns of the same session that must have ended before this one starts; empty: the turn before.
   std::vector<uint32_t> after;
 };
 
@@ -36,10 +36,12 @@ class Session {
   virtual size_t turns() const = 0;
   virtual TurnPlan turn(size_t index) const = 0;
   // The JSON body of the request for turn `index`, appended to `body` (cleared by the caller). Built late,
-  // so that a long trace needs little memory. With `answers: live` the engine's answers were given
-  // to TakeAnswer before.
+  // so that a long trace needs little memory, and possibly more than once (retry policy). Must ask for a
+  // stream ("stream": true) with usage ("stream_options": {"include_usage": true}). With
+  // `answers: live` the engine's answers were given to TakeAnswer before.
   virtual void Render(size_t index, std::string* body) = 0;
-  // The text that the engine produced for turn `index`; only called when wants_answers().
+  // The text that the engine produced for turn `index`; only called when wants_answers(). A failed turn
+  // of such a session ends it.
   virtual void TakeAnswer(size_t, std::string_view) {}
   virtual bool wants_answers() const { return false; }
 };
@@ -52,6 +54,7 @@ class SessionSource {
   virtual std::optional<uint64_t> size() const = 0;
   // The session with that number (0 …), or nullptr past the end. Any order; the same number gives the
   // same session in every process, which is how several processes share one plan without overlap.
+  // Sessions of a trace are numbered in the order of their first turn's time.
   virtual std::unique_ptr<Session> Open(uint64_t number) = 0;
   // "/v1/chat/completions" or "/v1/completions".
   virtual std::string_view api_path() const = 0;

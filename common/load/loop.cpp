@@ -1,0 +1,335 @@
+#include "common/load/loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <thread>
+
+#include "common/load/loop_link.h"
+
+namespace poolmark::load {
+namespace {
+
+constexpr size_t kReadBuffer = 256 * 1024;
+// Few events at a time, so that due sends wait for few reads.
+constexpr int kBatch = 64;
+// After [DONE] the answer's own end should follow at once.
+constexpr int64_t kAfterDone = 1'000'000'000;
+
+int64_t ReadClock(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+}
+
+}  // namespace
+
+Loop::Loop(const LoadOptions& options, const std::vector<Target>& targets, SessionSource& source,
+           SharedPlan& shared, LoopLive& live, RecordSink& sink, LoopPart part)
+    : options_(options),
+      targets_(targets),
+      source_(source),
+      shared_(shared),
+      live_(live),
+      sink_(sink),
+      part_(part),
+      waiting_(targets.size()),
+      idle_(targets.size()),
+      buffer_(kReadBuffer) {
+  const uint32_t loops = std::max(1, options.loops);
+  if (options.max_connections > 0) max_links_ = std::max(1u, options.max_connections / loops);
+  next_static_session_ = part.index;
+  if (options.duration.has_value()) load_end_ = options.duration->count();
+}
+
+Loop::~Loop() {
+  links_.clear();
+  for (const int fd : {epoll_, timer_, wake_}) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+int64_t Loop::Now() const {
+  return ReadClock(CLOCK_MONOTONIC) - start_;
+}
+
+void Loop::ConvertClock() {
+  // The pair that was read fastest is the one least disturbed.
+  int64_t best = INT64_MAX;
+  for (int i = 0; i < 3; ++i) {
+    const int64_t before = ReadClock(CLOCK_MONOTONIC);
+    const int64_t real = ReadClock(CLOCK_REALTIME);
+    const int64_t after = ReadClock(CLOCK_MONOTONIC);
+    if (after - before < best) {
+      best = after - before;
+      real_to_load_ = before + (after - before) / 2 - real - start_;
+    }
+  }
+}
+
+Status Loop::Prepare() {
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (epoll_ < 0 || timer_ < 0 || wake_ < 0) {
+    return FromErrno("load", "setting up an event loop", errno);
+  }
+  for (int* fd : {&timer_, &wake_}) {
+    epoll_event event{EPOLLIN, {.ptr = fd}};
+    epoll_ctl(epoll_, EPOLL_CTL_ADD, *fd, &event);
+  }
+  if (options_.mode == LoadOptions::Mode::kClosed) {
+    // Connections of all users, so that time 0 is no storm of connects. What fails here fails again, and
+    // is counted, when a request needs it.
+    const uint32_t users =
+        options_.users / part_.count + (part_.index < options_.users % part_.count ? 1 : 0);
+    const uint32_t wanted = max_links_ == 0 ? users : std::min(users, max_links_);
+    for (uint32_t i = 0; i < wanted; ++i) {
+      OpenLink(i % static_cast<uint32_t>(targets_.size()), nullptr);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Loop::Wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(wake_, &one, sizeof one);
+}
+
+// Connects go on while the loops wait for each other.
+void Loop::WaitForStart() {
+  const auto all_connected = [this] {
+    return std::none_of(links_.begin(), links_.end(),
+                        [](const auto& link) { return !link->closed && link->connecting; });
+  };
+  const int64_t give_up = ReadClock(CLOCK_MONOTONIC) + options_.connect_timeout.count();
+  bool announced = false;
+  epoll_event events[kBatch];
+  for (;;) {
+    if (!announced && (all_connected() || ReadClock(CLOCK_MONOTONIC) > give_up)) {
+      announced = true;
+      shared_.ready.fetch_add(1);
+    }
+    const int64_t start = shared_.start_steady.load(std::memory_order_acquire);
+    if (announced && (start != 0 || shared_.stop.load() != SharedPlan::kRun)) {
+      start_ = start != 0 ? start : ReadClock(CLOCK_MONOTONIC);
+      break;
+    }
+    const int n = epoll_wait(epoll_, events, kBatch, announced ? 20 : 5);
+    for (int i = 0; i < n; ++i) {
+      if (events[i].data.ptr == &wake_) {
+        uint64_t count;
+        [[maybe_unused]] const ssize_t rc = read(wake_, &count, sizeof count);
+      } else if (events[i].data.ptr != &timer_) {
+        HandleEvent(static_cast<Link*>(events[i].data.ptr), events[i].events);
+      }
+    }
+    BuryClosed();
+  }
+  const int64_t ahead = start_ - ReadClock(CLOCK_MONOTONIC);
+  if (ahead > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(ahead));
+  for (const auto& link : links_) link->idle_since = Now();
+}
+
+void Loop::Run() {
+  WaitForStart();
+  ConvertClock();
+  now_ = Now();
+  BeginPlan();
+  int64_t next_sweep = 0;
+  int64_t next_convert = now_ + 1'000'000'000;
+  const int64_t shortest =
+      std::min({options_.deadline.count(), options_.stall.count(), options_.connect_timeout.count()});
+  const int64_t sweep_every = std::clamp<int64_t>(shortest / 20, 5'000'000, 100'000'000);
+  epoll_event events[kBatch];
+  for (;;) {
+    now_ = Now();
+    RunDue(now_);
+    DrainReady();
+    if (now_ >= next_sweep) {
+      Sweep(now_);
+      DrainReady();
+      next_sweep = now_ + sweep_every;
+    }
+    if (now_ >= next_convert) {
+      ConvertClock();
+      next_convert = now_ + 1'000'000'000;
+    }
+    if (Over()) break;
+    ArmTimer();
+    const int timeout = static_cast<int>(std::max<int64_t>(1, (next_sweep - now_ + 999'999) / 1'000'000));
+    const int n = epoll_wait(epoll_, events, kBatch, timeout);
+    for (int i = 0; i < n; ++i) {
+      void* const who = events[i].data.ptr;
+      if (who == &timer_ || who == &wake_) {
+        uint64_t count;
+        [[maybe_unused]] const ssize_t rc = read(who == &timer_ ? timer_ : wake_, &count, sizeof count);
+        if (who == &timer_) armed_ = -1;
+        continue;
+      }
+      HandleEvent(static_cast<Link*>(who), events[i].events);
+      DrainReady();
+      if (const auto due = NextDue(); due.has_value() && *due <= now_) {
+        RunDue(now_);
+        DrainReady();
+      }
+    }
+    BuryClosed();
+  }
+  InFlight(0, Now());
+  live_.finished.store(1, std::memory_order_release);
+}
+
+std::optional<int64_t> Loop::NextDue() const {
+  std::optional<int64_t> due = next_arrival_;
+  if (!timers_.empty()) due = std::min(due.value_or(INT64_MAX), timers_.top().at);
+  return due;
+}
+
+void Loop::ArmTimer() {
+  const std::optional<int64_t> due = NextDue();
+  if (!due.has_value() || *due == armed_) return;
+  const int64_t at = std::max<int64_t>(1, *due + start_);
+  const itimerspec spec{{0, 0}, {at / 1'000'000'000, at % 1'000'000'000}};
+  timerfd_settime(timer_, TFD_TIMER_ABSTIME, &spec, nullptr);
+  armed_ = *due;
+}
+
+void Loop::RunDue(int64_t now) {
+  Issuing(now);
+  while (next_arrival_.has_value() && *next_arrival_ <= now) {
+    const int64_t at = *next_arrival_;
+    NextArrival();
+    TakeArrival(now, at);
+  }
+  while (!timers_.empty() && timers_.top().at <= now) {
+    const Timer timer = timers_.top();
+    timers_.pop();
+    if (timer.kind == Timer::Kind::kUser) {
+      StartUser(timer.user, now);
+    } else if (timer.kind == Timer::Kind::kTurn && options_.mode == LoadOptions::Mode::kRate &&
+               !options_.rate_of_sessions) {
+      open_ready_.push_back(timer.request);
+    } else {
+      ready_.push_back(timer.request);
+    }
+  }
+  if (issuing_ && options_.mode == LoadOptions::Mode::kTrace) OpenAhead(now);
+}
+
+// Whether new requests may still start; at the end of the load what waits is let go.
+bool Loop::Issuing(int64_t now) {
+  if (!issuing_) return false;
+  if (now < load_end_ && shared_.stop.load(std::memory_order_relaxed) == SharedPlan::kRun) return true;
+  issuing_ = false;
+  drain_end_ = std::min(now, load_end_) + options_.drain.count();
+  // Arrivals that were due and could not be sent are told; later ones are no part of the load.
+  const int64_t end = std::min(now, load_end_);
+  while (next_arrival_.has_value() && *next_arrival_ < end) {
+    LoopLive::Add(live_.unsent_arrivals, 1);
+    NextArrival();
+  }
+  next_arrival_.reset();
+  arrivals_.reset();
+  for (std::deque<Request>* queue : {&ready_, &open_ready_}) {
+    for (const Request& request : *queue) Drop(request);
+    queue->clear();
+  }
+  for (auto& queue : waiting_) {
+    for (const Request& request : queue) {
+      LoopLive::Add(live_.unsent_arrivals, 1);
+      Drop(request);
+    }
+    queue.clear();
+  }
+  // A request that was sent once goes on with its retries.
+  std::vector<Timer> kept;
+  for (; !timers_.empty(); timers_.pop()) {
+    if (timers_.top().kind == Timer::Kind::kRetry) {
+      kept.push_back(timers_.top());
+    } else if (timers_.top().kind == Timer::Kind::kTurn) {
+      Drop(timers_.top().request);
+    }
+  }
+  for (const Timer& timer : kept) timers_.push(timer);
+  ahead_.reset();
+  return false;
+}
+
+bool Loop::Over() {
+  if (busy_ > 0) return false;
+  if (!issuing_) return timers_.empty() && ready_.empty();
+  if (!ready_.empty() || !timers_.empty() || next_arrival_.has_value() || ahead_ != nullptr) return false;
+  if (!std::all_of(waiting_.begin(), waiting_.end(), [](const auto& queue) { return queue.empty(); }))
+    return false;
+  // Turns that wait for an arrival when there are no more arrivals will never be sent.
+  for (const Request& request : open_ready_) {
+    LoopLive::Add(live_.abandoned_turns, 1);
+    Drop(request);
+  }
+  open_ready_.clear();
+  return true;
+}
+
+void Loop::Sweep(int64_t now) {
+  Issuing(now);
+  if (!cut_ && (shared_.stop.load(std::memory_order_relaxed) == SharedPlan::kCut || now >= drain_end_))
+    CutOff(now);
+  for (size_t i = 0; i < links_.size(); ++i) {
+    Link* const link = links_[i].get();
+    if (link->closed) continue;
+    if (link->connecting) {
+      if (now - link->opened_at > options_.connect_timeout.count()) FailConnect(link);
+    } else if (link->request.has_value()) {
+      if (link->done_at >= 0 && now - link->done_at > kAfterDone) {
+        link->stream.EndAfterDone(link->done_at);
+        EndExchange(link);
+      } else if (now - link->record.started > options_.deadline.count()) {
+        link->stream.Abort(Outcome::kDeadline, now, "not ended within the deadline of a request");
+        EndExchange(link);
+      } else if (link->record.first_output.has_value() && now - link->last_byte > options_.stall.count()) {
+        link->stream.Abort(Outcome::kStalled, now, "no byte within the stall limit");
+        EndExchange(link);
+      }
+    } else if (link->idle && now - link->idle_since > options_.keep_alive.count()) {
+      CloseLink(link, false);
+    }
+  }
+  BuryClosed();
+}
+
+void Loop::CutOff(int64_t now) {
+  cut_ = true;
+  Issuing(now);
+  for (; !timers_.empty(); timers_.pop()) {
+    const Request request = timers_.top().request;
+    RequestRecord record = NewRecord(request, static_cast<uint32_t>(request.run->number() % targets_.size()));
+    record.started = record.sent = request.due;
+    record.end = now;
+    record.outcome = Outcome::kCancelled;
+    record.error = "cut off before another attempt";
+    Publish(record);
+    TurnEnded(request, false, now);
+  }
+  for (size_t i = 0; i < links_.size(); ++i) {
+    Link* const link = links_[i].get();
+    if (link->closed || !link->request.has_value()) continue;
+    if (link->connecting) {
+      FailConnect(link);
+      continue;
+    }
+    link->stream.Abort(Outcome::kCancelled, now, "cut off at the end of the drain");
+    EndExchange(link);
+  }
+}
+
+void Loop::BuryClosed() {
+  buried_.clear();
+}
+
+}  // namespace poolmark::load

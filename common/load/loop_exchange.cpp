@@ -1,0 +1,391 @@
+// Requests on connections: from "to be started" to the record.
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "common/load/loop.h"
+#include "common/load/loop_link.h"
+
+namespace poolmark::load {
+namespace {
+
+// A user whose connect failed waits before the next try, instead of spinning.
+constexpr int64_t kConnectPause = 100'000'000;
+
+void AppendNumber(uint64_t value, std::string* out) {
+  char buffer[24];
+  out->append(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
+}
+
+}  // namespace
+
+void Loop::InFlight(int change, int64_t now) {
+  LoopLive::Add(live_.in_flight_nanoseconds,
+                static_cast<uint64_t>(in_flight_ * std::max<int64_t>(0, now - in_flight_since_)));
+  in_flight_since_ = now;
+  in_flight_ += change;
+  live_.in_flight.store(static_cast<uint64_t>(in_flight_), std::memory_order_relaxed);
+  if (static_cast<uint64_t>(in_flight_) > LoopLive::Get(live_.max_in_flight)) {
+    live_.max_in_flight.store(static_cast<uint64_t>(in_flight_), std::memory_order_relaxed);
+  }
+}
+
+void Loop::DrainReady() {
+  while (!ready_.empty()) {
+    const Request request = ready_.front();
+    ready_.pop_front();
+    if (request.attempt == 1 && !Issuing(now_)) {
+      Drop(request);
+      continue;
+    }
+    Start(request);
+  }
+}
+
+// Counts a request once against limit and warm-up; false: the limit is reached.
+bool Loop::Count(Request* request) {
+  if (request->counted || (options_.max_requests == 0 && options_.warm_up_requests == 0)) return true;
+  request->counted = true;
+  const uint64_t number = shared_.requests.fetch_add(1, std::memory_order_relaxed);
+  if (options_.max_requests > 0 && number >= options_.max_requests) {
+    int running = SharedPlan::kRun;
+    shared_.stop.compare_exchange_strong(running, SharedPlan::kDrain);
+    return false;
+  }
+  if (options_.warm_up_requests > 0 && number == options_.warm_up_requests) RaiseWindow(Now());
+  return true;
+}
+
+void Loop::Start(Request request) {
+  if (!Count(&request)) return Drop(request);
+  const uint32_t target = static_cast<uint32_t>(request.run->number() % targets_.size());
+  Link* const link = FindIdle(target, now_);
+  if (link != nullptr) {
+    link->request = request;
+    ++busy_;
+    return BeginExchange(link);
+  }
+  if (max_links_ > 0 && links_.size() >= max_links_) {
+    LoopLive::Add(live_.waited_for_connection, 1);
+    waiting_[target].push_back(request);
+    return;
+  }
+  OpenLink(target, &request);
+}
+
+Loop::Link* Loop::FindIdle(uint32_t target, int64_t now) {
+  std::vector<Link*>& idle = idle_[target];
+  while (!idle.empty()) {
+    Link* const link = idle.back();
+    idle.pop_back();
+    link->idle = false;
+    if (now - link->idle_since <= options_.keep_alive.count()) return link;
+    CloseLink(link, false);
+  }
+  return nullptr;
+}
+
+// A new connection, for `request` or (nullptr) to be idle at first.
+void Loop::OpenLink(uint32_t target, const Request* request) {
+  auto owned = std::make_unique<Link>();
+  Link* const link = owned.get();
+  link->target = target;
+  link->index = links_.size();
+  link->opened_at = Now();
+  if (request != nullptr) {
+    link->request = *request;
+    ++busy_;
+  }
+  links_.push_back(std::move(owned));
+  LoopLive::Add(live_.connections, 1);
+  const Connection::Io io = link->connection.Open(targets_[target]);
+  if (io == Connection::Io::kLost) return FailConnect(link);
+  epoll_event event{EPOLLIN | (io == Connection::Io::kBlocked ? EPOLLOUT : 0u), {.ptr = link}};
+  link->watches_writes = io == Connection::Io::kBlocked;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, link->connection.fd(), &event);
+  if (io == Connection::Io::kOk) Connected(link);
+}
+
+void Loop::Connected(Link* link) {
+  link->connecting = false;
+  link->connect_took = Now() - link->opened_at;
+  WatchWrites(link, false);
+  if (link->request.has_value()) return BeginExchange(link);
+  Release(link, Now());
+}
+
+void Loop::WatchWrites(Link* link, bool on) {
+  if (link->watches_writes == on) return;
+  link->watches_writes = on;
+  epoll_event event{EPOLLIN | (on ? EPOLLOUT : 0u), {.ptr = link}};
+  epoll_ctl(epoll_, EPOLL_CTL_MOD, link->connection.fd(), &event);
+}
+
+RequestRecord Loop::NewRecord(const Request& request, uint32_t target) const {
+  RequestRecord record;
+  FillRecord(request, target, &record);
+  return record;
+}
+
+void Loop::FillRecord(const Request& request, uint32_t target, RequestRecord* record) {
+  const TurnPlan& plan = request.run->plan(request.turn);
+  record->Clear();
+  record->session = request.run->number();
+  record->turn = request.turn;
+  record->session_id.assign(request.run->session().id());
+  record->agent = plan.agent;
+  record->primer = plan.primer;
+  record->target = target;
+  record->planned_input_tokens = plan.input_tokens;
+  record->attempts = request.attempt;
+  if (request.has_intended) record->intended = request.due;
+}
+
+void Loop::BeginExchange(Link* link) {
+  const Request& request = *link->request;
+  SessionRun& run = *request.run;
+  RequestRecord& record = link->record;
+  FillRecord(request, link->target, &record);
+  record.connect = link->connect_took;
+  link->connect_took.reset();
+  link->body.clear();
+  run.session().Render(request.turn, &link->body);
+  const Target& target = targets_[link->target];
+  head_.assign(target.head).append("X-Request-ID: ").append(options_.request_id_prefix).append("-");
+  AppendNumber(run.number(), &head_);
+  head_ += '-';
+  AppendNumber(request.turn, &head_);
+  head_ += "\r\nContent-Length: ";
+  AppendNumber(link->body.size(), &head_);
+  head_ += "\r\n\r\n";
+  link->answer.clear();
+  link->done_at = -1;
+  link->stream.Begin(&record, run.wants_answers() ? &link->answer : nullptr);
+  now_ = Now();
+  record.started = record.sent = now_;
+  if (record.intended.has_value() && request.attempt == 1) {
+    const int64_t error = now_ - *record.intended;
+    live_.schedule_error.Add(error);
+    if (error > live_.max_schedule_error.load(std::memory_order_relaxed))
+      live_.max_schedule_error.store(error, std::memory_order_relaxed);
+  }
+  if (request.attempt == 1) {
+    LoopLive::Add(live_.started, 1);
+  } else {
+    LoopLive::Add(live_.extra_attempts, 1);
+  }
+  InFlight(1, now_);
+  link->last_byte = now_;
+  switch (link->connection.Send(head_, link->body)) {
+    case Connection::Io::kOk:
+      return SentAll(link);
+    case Connection::Io::kBlocked:
+      return WatchWrites(link, true);
+    default:
+      link->stream.Abort(Outcome::kReset, Now(), link->connection.error());
+      return EndExchange(link);
+  }
+}
+
+void Loop::SentAll(Link* link) {
+  WatchWrites(link, false);
+  link->record.sent = now_ = Now();
+  LoopLive::Add(live_.bytes_out, link->body.size());
+  // Long prompts are many; short ones keep their memory.
+  if (link->body.capacity() > 64 * 1024) std::string().swap(link->body);
+}
+
+void Loop::HandleEvent(Link* link, uint32_t events) {
+  if (link->closed) return;
+  if (link->connecting) {
+    const int before = link->connection.fd();
+    const Connection::Io io = link->connection.Advance();
+    if (io == Connection::Io::kLost) return FailConnect(link);
+    if (link->connection.fd() != before) {  // the next address of the host
+      epoll_event event{EPOLLIN | EPOLLOUT, {.ptr = link}};
+      link->watches_writes = true;
+      epoll_ctl(epoll_, EPOLL_CTL_ADD, link->connection.fd(), &event);
+    }
+    if (io == Connection::Io::kOk) {
+      Connected(link);
+    } else if ((events & EPOLLOUT) != 0 && link->connection.connected()) {
+      WatchWrites(link, link->connection.sending());  // TLS waits for the server
+    }
+    return;
+  }
+  if ((events & EPOLLOUT) != 0 && link->request.has_value()) {
+    switch (link->connection.Flush()) {
+      case Connection::Io::kOk:
+        SentAll(link);
+        break;
+      case Connection::Io::kBlocked:
+        break;
+      default:
+        // The server may have answered before it broke the connection: what can be read counts.
+        WatchWrites(link, false);
+    }
+  }
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) HandleRead(link);
+}
+
+void Loop::HandleRead(Link* link) {
+  Connection::Received received;
+  do {
+    const Connection::Io io = link->connection.Receive(buffer_.data(), buffer_.size(), &received);
+    now_ = Now();
+    if (io == Connection::Io::kBlocked) return;
+    if (!link->request.has_value()) {
+      // Nothing was asked: the peer closed an idle connection, or talks out of turn.
+      if (io == Connection::Io::kOk && received.bytes.empty()) continue;
+      LoopLive::Add(live_.stale_connections, 1);
+      return CloseLink(link, false);
+    }
+    if (io != Connection::Io::kOk) {
+      link->stream.Closed(now_, io == Connection::Io::kLost ? link->connection.error() : "");
+      return EndExchange(link);
+    }
+    if (received.bytes.empty()) continue;
+    LoopLive::Add(live_.bytes_in, received.bytes.size());
+    std::optional<int64_t> kernel;
+    if (received.kernel_realtime.has_value()) {
+      // Two clocks read at different times disagree by some microseconds: never later than now.
+      kernel = std::min(now_, *received.kernel_realtime + real_to_load_);
+      const int64_t late = now_ - *kernel;
+      live_.lateness.Add(late);
+      if (late > live_.max_lateness.load(std::memory_order_relaxed))
+        live_.max_lateness.store(late, std::memory_order_relaxed);
+    }
+    link->last_byte = now_;
+    const size_t events_before = link->record.events.size();
+    const StreamReader::State state = link->stream.Feed(received.bytes, now_, kernel);
+    LoopLive::Add(live_.events, link->record.events.size() - events_before);
+    if (state == StreamReader::State::kEnded) return EndExchange(link);
+    if (state == StreamReader::State::kDone && link->done_at < 0) link->done_at = now_;
+  } while (link->connection.more());
+}
+
+// The record is complete: passes it on, frees or closes the connection, lets the session go on.
+void Loop::EndExchange(Link* link) {
+  RequestRecord& record = link->record;
+  const int64_t now = record.end;
+  const bool all_sent = !link->connection.sending();
+  InFlight(-1, now);
+  --busy_;
+  const Request request = *link->request;
+  const bool stale = link->used && !link->stream.answered() && record.outcome == Outcome::kReset;
+  const bool reusable = link->stream.reusable() && all_sent;
+  const bool again = RetryWanted(record, request, stale);
+  if (!again) {
+    const bool ok = record.outcome == Outcome::kOk;
+    if (ok && request.run->wants_answers()) request.run->session().TakeAnswer(request.turn, link->answer);
+    Publish(record);
+  }
+  const std::optional<int64_t> retry_after = link->stream.retry_after_seconds();
+  const Outcome outcome = record.outcome;
+  link->request.reset();
+  link->used = true;
+  if (reusable) {
+    Release(link, now);
+  } else {
+    CloseLink(link, outcome == Outcome::kCancelled || outcome == Outcome::kDeadline ||
+                        outcome == Outcome::kStalled);
+  }
+  if (again) return ScheduleRetry(request, record.intended.value_or(record.started), retry_after, now);
+  TurnEnded(request, outcome == Outcome::kOk, now);
+}
+
+void Loop::Publish(const RequestRecord& record) {
+  LoopLive::Add(live_.ended, 1);
+  LoopLive::Add(live_.outcomes[static_cast<size_t>(record.outcome)], 1);
+  if (record.output_tokens.has_value())
+    LoopLive::Add(live_.output_tokens, static_cast<uint64_t>(std::max<int64_t>(0, *record.output_tokens)));
+  if (record.first_output.has_value()) live_.ttft.Add(*record.first_output - record.latency_start());
+  sink_.Take(record);
+}
+
+bool Loop::RetryWanted(const RequestRecord& record, const Request& request, bool stale) const {
+  if (request.attempt >= options_.retry.attempts || cut_) return false;
+  const RetryPolicy& policy = options_.retry;
+  return (policy.on_connect && record.outcome == Outcome::kConnect) || (policy.on_stale && stale) ||
+         (policy.on_429 && record.http_status == 429) || (policy.on_5xx && record.http_status >= 500);
+}
+
+// Latency goes on from the first attempt: it becomes the intended time.
+void Loop::ScheduleRetry(Request request, int64_t first, std::optional<int64_t> retry_after, int64_t now) {
+  int64_t pause = options_.retry.pause.count() << std::min(request.attempt - 1, 10);
+  if (retry_after.has_value()) pause = std::max(pause, *retry_after * 1'000'000'000);
+  ++request.attempt;
+  request.due = first;
+  request.has_intended = true;
+  timers_.push({now + pause, timer_order_++, Timer::Kind::kRetry, -1, request});
+}
+
+// No connection. `link` may carry a request or be one of those opened ahead.
+void Loop::FailConnect(Link* link) {
+  const std::string why = link->connection.error().empty() ? "no connection within the connect timeout"
+                                                           : link->connection.error();
+  const int64_t opened = link->opened_at;
+  const std::optional<Request> request = link->request;
+  link->request.reset();
+  CloseLink(link, false);
+  if (!request.has_value()) return;
+  --busy_;
+  now_ = Now();
+  RequestRecord record = NewRecord(*request, link->target);
+  record.started = record.sent = std::max(opened, std::min(request->due, now_));
+  record.connect = now_ - opened;
+  record.end = now_;
+  record.outcome = cut_ ? Outcome::kCancelled : Outcome::kConnect;
+  record.error = why;
+  if (request->attempt == 1) {
+    LoopLive::Add(live_.started, 1);
+  } else {
+    LoopLive::Add(live_.extra_attempts, 1);
+  }
+  if (RetryWanted(record, *request, false)) {
+    return ScheduleRetry(*request, record.intended.value_or(record.started), std::nullopt, now_);
+  }
+  Publish(record);
+  TurnEnded(*request, false, now_ + (options_.mode == LoadOptions::Mode::kClosed ? kConnectPause : 0));
+}
+
+void Loop::Release(Link* link, int64_t now) {
+  std::deque<Request>& waiting = waiting_[link->target];
+  link->idle_since = now;
+  link->idle = true;
+  idle_[link->target].push_back(link);
+  if (!waiting.empty()) {
+    const Request request = waiting.front();
+    waiting.pop_front();
+    ready_.push_front(request);
+  }
+}
+
+void Loop::CloseLink(Link* link, bool reset) {
+  if (link->idle) {
+    std::vector<Link*>& idle = idle_[link->target];
+    idle.erase(std::remove(idle.begin(), idle.end(), link), idle.end());
+    link->idle = false;
+  }
+  link->closed = true;
+  link->connection.Close(reset);
+  // The object stays until the batch of events is over.
+  const size_t index = link->index;
+  buried_.push_back(std::move(links_[index]));
+  if (index + 1 != links_.size()) {
+    links_[index] = std::move(links_.back());
+    links_[index]->index = index;
+  }
+  links_.pop_back();
+  // A place is free: who waited for one goes first.
+  for (std::deque<Request>& waiting : waiting_) {
+    if (waiting.empty()) continue;
+    const Request request = waiting.front();
+    waiting.pop_front();
+    ready_.push_front(request);
+    break;
+  }
+}
+
+}  // namespace poolmark::load

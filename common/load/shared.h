@@ -1,0 +1,58 @@
+// What the loops of one load share and what they show while they run. Lives in memory that forked
+// processes share, so it holds lock-free atomics only. Counters of LoopLive have one writer, their loop.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "common/load/histogram.h"
+#include "common/load/record.h"
+
+namespace poolmark::load {
+
+struct SharedPlan {
+  enum Stop : int { kRun = 0, kDrain = 1, kCut = 2 };
+  std::atomic<uint64_t> next_session{0};  // closed loop: sessions in the order in which users take them
+  std::atomic<uint64_t> requests{0};      // started so far, where a limit or a warm-up counts them
+  std::atomic<uint64_t> sessions{0};      // opened so far
+  std::atomic<uint32_t> ready{0};         // loops that wait for the start
+  std::atomic<int64_t> start_steady{0};   // CLOCK_MONOTONIC of time 0; 0: not yet
+  std::atomic<int64_t> window_start{-1};  // by requests or sessions; -1: not yet
+  std::atomic<int> stop{kRun};
+};
+
+struct LoopLive {
+  using Counter = std::atomic<uint64_t>;
+  static void Add(Counter& counter, uint64_t n) {
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  static uint64_t Get(const Counter& counter) { return counter.load(std::memory_order_relaxed); }
+
+  Counter started{0};
+  Counter ended{0};
+  std::array<Counter, kOutcomes> outcomes{};
+  Counter in_flight{0};
+  Counter max_in_flight{0};
+  Counter in_flight_nanoseconds{0};  // integral of in_flight over time
+  Counter events{0};
+  Counter output_tokens{0};
+  Counter bytes_in{0};
+  Counter bytes_out{0};
+  Counter connections{0};        // opened
+  Counter stale_connections{0};  // closed by the peer while idle
+  Counter extra_attempts{0};     // by the retry policy
+  Counter unfilled_arrivals{0};  // arrivals without a session or turn to send
+  Counter unsent_arrivals{0};    // due before the end of the load, not sent by then
+  Counter abandoned_turns{0};    // not sent, since a turn before them failed and the answers are live
+  Counter waited_for_connection{0};
+  Counter users_without_session{0};  // users that found none before the end of the load
+  std::atomic<int64_t> ran_out_at{-1};
+  Histogram ttft;            // of all ended requests with output
+  Histogram lateness;        // kernel stamp to program, each read with a stamp
+  Histogram schedule_error;  // intended to started, open loop
+  std::atomic<int64_t> max_lateness{0};
+  std::atomic<int64_t> max_schedule_error{0};
+  std::atomic<int> finished{0};
+};
+
+}  // namespace poolmark::load
