@@ -1,0 +1,44 @@
+// What happens before a handler runs: the caller's certificate and role are checked on every call of a
+// server. For server.cpp only.
+#pragma once
+#include <grpcpp/security/auth_metadata_processor.h>
+#include <grpcpp/support/server_interceptor.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/rpc/identity.h"
+
+namespace poolmark::rpc {
+
+struct CallCounts {
+  std::atomic<uint64_t> calls{0};
+  std::atomic<uint64_t> denied{0};
+};
+
+// gRPC runs it for every call of a connection, known method or not, before anything else.
+class CallChecker final : public grpc::AuthMetadataProcessor {
+ public:
+  CallChecker(std::string cluster, bool clients_have_certificates,
+              std::function<bool(const Identity&)> is_revoked, std::shared_ptr<CallCounts> counts);
+  bool IsBlocking() const override { return false; }
+  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata* consumed,
+                       OutputMetadata* response) override;
+
+ private:
+  Status Check(const std::string& path, const grpc::AuthContext& context) const;
+
+  const std::string cluster_;
+  const bool clients_have_certificates_;
+  const std::function<bool(const Identity&)> is_revoked_;
+  const std::shared_ptr<CallCounts> counts_;
+};
+
+// Tells `seen` the peer ("ipv4:127.0.0.1:4711") of each call that passed: its connection is no longer
+// pending.
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakePeerInterceptor(
+    std::function<void(const std::string& peer)> seen);
+
+}  // namespace poolmark::rpc
