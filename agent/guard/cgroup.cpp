@@ -96,7 +96,9 @@ std::vector<pid_t> CgroupMembers(const std::string& path) {
   return pids;
 }
 
-bool CgroupExists(const std::string& path) { return access((path + "/cgroup.events").c_str(), F_OK) == 0; }
+bool CgroupExists(const std::string& path) {
+  return access((path + "/cgroup.events").c_str(), F_OK) == 0;
+}
 
 bool CgroupPopulated(const std::string& path) {
   return ReadPseudo(path + "/cgroup.events", 4096).find("populated 1") != std::string::npos;

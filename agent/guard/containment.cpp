@@ -6,7 +6,8 @@
 
 namespace poolmark::guard {
 
-std::vector<Member> Containment::Find(const std::string& group, const std::string& word, bool descendants) const {
+std::vector<Member> Containment::Find(const std::string& group, const std::string& word,
+                                      bool descendants) const {
   std::map<pid_t, ProcStat> all;
   for (pid_t pid : AllPids()) {
     if (auto stat = ReadStat(pid)) all.emplace(pid, *stat);
@@ -39,9 +40,12 @@ std::vector<Member> Containment::Find(const std::string& group, const std::strin
   return members;
 }
 
-std::vector<Member> Containment::Members() const { return Find(group_, run_word(), true); }
+std::vector<Member> Containment::Members() const {
+  return Find(group_, run_word(), true);
+}
 
-std::vector<Member> Containment::MembersOf(const std::string& process_id, const std::string& process_group) const {
+std::vector<Member> Containment::MembersOf(const std::string& process_id,
+                                           const std::string& process_group) const {
   if (!process_group.empty() && CgroupExists(process_group)) {
     std::vector<Member> members;
     for (pid_t pid : CgroupMembers(process_group)) {

@@ -29,6 +29,7 @@ class Containment {
 
   bool has_cgroup() const { return !group_.empty(); }
   const std::string& group() const { return group_; }
+  void DropGroup() { group_.clear(); }
   std::string run_word() const { return std::string(kRunMarker) + "=" + run_; }
 
   // Living members (no zombies) of the run, or of one process of it.

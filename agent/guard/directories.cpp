@@ -21,7 +21,8 @@ Fault OpenParent(const std::string& base, const std::string& absolute, UniqueFd*
   Fault fault = SplitRelative(absolute.substr(base.size() + 1), &parts);
   if (!fault.ok()) return fault;
   UniqueFd fd(open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  for (size_t i = 0; fd && i + 1 < parts.size(); ++i) fd = UniqueFd(openat(fd.get(), parts[i].c_str(), kOpenDirectory));
+  for (size_t i = 0; fd && i + 1 < parts.size(); ++i)
+    fd = UniqueFd(openat(fd.get(), parts[i].c_str(), kOpenDirectory));
   if (!fd) return Fault::Errno("open the parent of '" + absolute + "'");
   *parent = std::move(fd);
   *name = parts.back();
@@ -66,7 +67,8 @@ class Remover {
     UniqueFd child(openat(parent, name.c_str(), kOpenDirectory));
     if (!child) return Stay(path, std::strerror(errno));
     if (!Empty(child.get(), path, depth + 1)) return false;
-    if (unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) return Stay(path, std::strerror(errno));
+    if (unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
+      return Stay(path, std::strerror(errno));
     ++result.entries;
     return true;
   }
@@ -122,8 +124,8 @@ Fault MissingParts(const std::string& base, const std::string& path, std::vector
   return {};
 }
 
-Fault MakeDirectory(const std::string& base, const std::string& absolute, mode_t mode, std::optional<uid_t> uid,
-                    std::optional<gid_t> gid, MadeDirectory* made) {
+Fault MakeDirectory(const std::string& base, const std::string& absolute, mode_t mode,
+                    std::optional<uid_t> uid, std::optional<gid_t> gid, MadeDirectory* made) {
   UniqueFd parent;
   std::string name;
   Fault fault = OpenParent(base, absolute, &parent, &name);

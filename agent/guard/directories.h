@@ -25,8 +25,8 @@ struct MadeDirectory {
   uint64_t inode = 0;
 };
 // Makes one directory below the base whose parents exist. It must not exist (code "exists").
-Fault MakeDirectory(const std::string& base, const std::string& absolute, mode_t mode, std::optional<uid_t> uid,
-                    std::optional<gid_t> gid, MadeDirectory* made);
+Fault MakeDirectory(const std::string& base, const std::string& absolute, mode_t mode,
+                    std::optional<uid_t> uid, std::optional<gid_t> gid, MadeDirectory* made);
 
 struct RemovedTree {
   uint64_t entries = 0;

@@ -134,18 +134,22 @@ Fault Guard::ChooseContainment() {
   if (!group.empty()) head.Add("cgroup", group);
   Fault fault = run_.Append(head);
   if (!fault.ok()) return fault;
-  if (!group.empty() && !CgroupExists(group) && !options_.adopt) {
-    uint64_t number = 0;
-    fault = run_.Append(run_.Intend("cgroup", group, &number));
-    if (!fault.ok()) return fault;
-    fault = MakeCgroup(group);
-    if (!fault.ok()) {
-      // No right to make one: containment by subreaper, session and marker.
-      run_.Note(Record("gone").Add("n", number).Add("state", "already_gone").Add("proof", fault.text()));
-      group.clear();
-    }
-  }
   containment_ = std::make_unique<Containment>(options_.run, group);
+  return options_.adopt ? Fault() : MakeGroup();
+}
+
+Fault Guard::MakeGroup() {
+  const std::string group = containment_->group();
+  if (group.empty() || CgroupExists(group)) return {};
+  uint64_t number = 0;
+  Fault fault = run_.Append(run_.Intend("cgroup", group, &number));
+  if (!fault.ok()) return fault;
+  fault = MakeCgroup(group);
+  if (!fault.ok()) {
+    // No right to make one: containment by subreaper, session and marker.
+    run_.Note(Record("gone").Add("n", number).Add("state", "already_gone").Add("proof", fault.text()));
+    containment_->DropGroup();
+  }
   return {};
 }
 
@@ -160,7 +164,8 @@ Fault Guard::MakeWorkDirectory() {
   if (options_.adopt) {
     // The ledger lost it. Ours only if it says so itself.
     struct stat facts;
-    if (lstat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) || !IsMarkedAs(path, options_.run)) return {};
+    if (lstat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) || !IsMarkedAs(path, options_.run))
+      return {};
     made = MadeDirectory{facts.st_dev, facts.st_ino};
     Fault fault = run_.Append(run_.Intend("directory", path, &number));
     if (!fault.ok()) return fault;
@@ -169,7 +174,8 @@ Fault Guard::MakeWorkDirectory() {
     if (!fault.ok()) return fault;
     fault = MakeDirectory(options_.work_base, path, 0755, options_.uid, options_.gid, &made);
     if (!fault.ok()) return fault;
-    UniqueFd marker(open((path + "/" + kWorkMarker).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+    UniqueFd marker(
+        open((path + "/" + kWorkMarker).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
     std::string text = options_.run + "\n";
     if (!marker || write(marker.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
       return Fault::Errno("write '" + path + "/" + kWorkMarker + "'");
@@ -197,7 +203,8 @@ Fault Guard::CheckEpoch(const Record& request) {
 Fault Guard::Renew(const Record& request) {
   auto deadline = request.Signed("deadline");
   if (!deadline || *deadline <= 0) return Fault("bad_request", "deadline '" + request.Get("deadline") + "'");
-  if (finished_ || (teardown_wanted_ && !keep_)) return Fault("torn_down", "this run is being torn down: " + cause_);
+  if (finished_ || (teardown_wanted_ && !keep_))
+    return Fault("torn_down", "this run is being torn down: " + cause_);
   uint64_t epoch = *request.Unsigned("epoch");
   if (epoch > options_.epoch) {
     Fault fault = run_.Append(Record("epoch").Add("epoch", epoch));
@@ -248,8 +255,10 @@ Fault Guard::ClaimFiles(const Record& request) {
   for (const std::string& path : request.All("path")) {
     struct stat facts;
     if (known.count(path) != 0) continue;
-    if (path.empty() || path[0] != '/') return Fault("bad_request", "file '" + path + "' is no absolute path");
-    if (lstat(path.c_str(), &facts) == 0) return Fault("exists", "file '" + path + "' exists already and is not ours");
+    if (path.empty() || path[0] != '/')
+      return Fault("bad_request", "file '" + path + "' is no absolute path");
+    if (lstat(path.c_str(), &facts) == 0)
+      return Fault("exists", "file '" + path + "' exists already and is not ours");
     uint64_t number = 0;
     intents.push_back(run_.Intend("file", path, &number));
   }
@@ -258,7 +267,9 @@ Fault Guard::ClaimFiles(const Record& request) {
 
 void Guard::Describe(Record* ok) const {
   const RunState& state = run_.state();
-  const char* phase = finished_ ? "finished" : (teardown_running_ || teardown_wanted_) ? "tearing_down" : "running";
+  const char* phase = finished_                                 ? "finished"
+                      : (teardown_running_ || teardown_wanted_) ? "tearing_down"
+                                                                : "running";
   if (options_.adopt && !finished_ && !teardown_running_) phase = "orphaned";
   ok->Add("run", options_.run).Add("job", options_.job).Add("epoch", options_.epoch).Add("pid", getpid());
   ok->Add("deadline", options_.deadline.count()).Add("phase", phase).Add("open_items", state.open_items());
@@ -296,15 +307,17 @@ Fault Guard::Answer(const Record& request, std::vector<Record>* data, Record* ok
     return {};
   }
   if (request.name == "stop") {
-    return supervisor_->Stop(request.Get("id"), std::chrono::nanoseconds(request.Signed("grace_ns").value_or(
-                                                    options_.grace.count())));
+    return supervisor_->Stop(
+        request.Get("id"),
+        std::chrono::nanoseconds(request.Signed("grace_ns").value_or(options_.grace.count())));
   }
   if (request.name == "mark") return supervisor_->Mark(request);
   bool creates = request.name == "start" || request.name == "directory" || request.name == "file";
   if (!creates) return Fault("bad_request", "no request '" + request.name + "'");
   if (teardown_wanted_ || teardown_running_ || finished_ || options_.adopt) {
     return Fault("tearing_down", "run " + options_.run + " is being torn down (" +
-                                     (options_.adopt ? "its guard died" : cause_) + "): nothing can be started");
+                                     (options_.adopt ? "its guard died" : cause_) +
+                                     "): nothing can be started");
   }
   if (request.name == "directory") return MakeDirectories(request);
   if (request.name == "file") return ClaimFiles(request);
@@ -335,7 +348,7 @@ void Guard::TearDown() {
     return;
   }
   // Another cycle follows in the same run: its home is made again.
-  Fault fault = ChooseContainment();
+  Fault fault = MakeGroup();
   if (fault.ok()) fault = MakeWorkDirectory();
   if (!fault.ok()) {
     run_.events().Add(Record("event").Add("kind", "failure").Add("message", fault.text()));

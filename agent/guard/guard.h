@@ -16,17 +16,17 @@
 namespace poolmark::guard {
 
 struct GuardOptions {
-  std::string directory;   // of this run: ledger, socket, logs; made by the agent, mode 0700
-  std::string run;         // unique on this machine for ever
+  std::string directory;  // of this run: ledger, socket, logs; made by the agent, mode 0700
+  std::string run;        // unique on this machine for ever
   std::string job;
   uint64_t epoch = 0;
-  std::string work_base;   // exists
-  std::string work_name;   // the run's own directory below it, made by the guard; empty: none
+  std::string work_base;                 // exists
+  std::string work_name;                 // the run's own directory below it, made by the guard; empty: none
   std::chrono::nanoseconds deadline{0};  // of the lease, on CLOCK_BOOTTIME
   std::chrono::nanoseconds grace = std::chrono::seconds(30);
   std::chrono::nanoseconds kill_wait = std::chrono::seconds(15);
   bool use_cgroup = true;
-  bool adopt = false;      // the ledger of a dead guard: nothing may be started any more
+  bool adopt = false;           // the ledger of a dead guard: nothing may be started any more
   std::optional<unsigned> uid;  // owner of the work directory
   std::optional<unsigned> gid;
   LogLimits log_limits;
@@ -43,6 +43,7 @@ class Guard {
  private:
   Fault OpenRun();
   Fault ChooseContainment();
+  Fault MakeGroup();
   Fault MakeWorkDirectory();
   Fault Answer(const Record& request, std::vector<Record>* data, Record* ok);
   Fault CheckEpoch(const Record& request);

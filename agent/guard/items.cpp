@@ -4,11 +4,16 @@ namespace poolmark::guard {
 
 const char* GoneStateName(GoneState state) {
   switch (state) {
-    case GoneState::kOpen: return "open";
-    case GoneState::kGone: return "gone";
-    case GoneState::kAlreadyGone: return "already_gone";
-    case GoneState::kLeft: return "left";
-    case GoneState::kUnknown: return "unknown";
+    case GoneState::kOpen:
+      return "open";
+    case GoneState::kGone:
+      return "gone";
+    case GoneState::kAlreadyGone:
+      return "already_gone";
+    case GoneState::kLeft:
+      return "left";
+    case GoneState::kUnknown:
+      return "unknown";
   }
   return "unknown";
 }

@@ -18,11 +18,11 @@ GoneState GoneStateOf(const std::string& name);
 
 struct Item {
   uint64_t number = 0;
-  std::string kind;    // process, cgroup, directory, file, port, shared_memory, container
+  std::string kind;  // process, cgroup, directory, file, port, shared_memory, container
   std::string name;
-  Record intent;       // all that was announced
-  Record made;         // all that was found out when it was made; empty name: not known to be made
-  Record exit;         // processes: how it ended
+  Record intent;  // all that was announced
+  Record made;    // all that was found out when it was made; empty name: not known to be made
+  Record exit;    // processes: how it ended
   GoneState state = GoneState::kOpen;
   std::string proof;
   std::string detail;
@@ -35,7 +35,7 @@ struct RunState {
   std::string run;
   std::string job;
   uint64_t epoch = 0;
-  std::string boot;        // of the machine when the last guard took over
+  std::string boot;  // of the machine when the last guard took over
   std::map<uint64_t, Item> items;
   std::set<std::string> requests;  // request ids that started something
   bool tearing_down = false;

@@ -126,8 +126,8 @@ Fault Ledger::Append(const std::vector<Record>& records) {
   for (const Record& record : records) text += Line(record);
   size_t written = 0;
   while (written < text.size()) {
-    ssize_t got = pwrite(fd_.get(), text.data() + written, text.size() - written,
-                         static_cast<off_t>(size_ + written));
+    ssize_t got =
+        pwrite(fd_.get(), text.data() + written, text.size() - written, static_cast<off_t>(size_ + written));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       Fault fault("ledger", "write ledger '" + path_ + "': " + std::strerror(got == 0 ? ENOSPC : errno));

@@ -109,7 +109,8 @@ LogPiece LogReader::Read(uint64_t offset, size_t limit) const {
     UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) continue;  // rotated away just now
     piece.data.resize(static_cast<size_t>(std::min<uint64_t>(limit, end - piece.offset)));
-    ssize_t got = pread(fd.get(), piece.data.data(), piece.data.size(), static_cast<off_t>(piece.offset - begin));
+    ssize_t got =
+        pread(fd.get(), piece.data.data(), piece.data.size(), static_cast<off_t>(piece.offset - begin));
     piece.data.resize(got > 0 ? static_cast<size_t>(got) : 0);
     return piece;
   }

@@ -37,7 +37,7 @@ class LogWriter {
 };
 
 struct LogPiece {
-  uint64_t offset = 0;      // of the first byte
+  uint64_t offset = 0;  // of the first byte
   std::string data;
   uint64_t lost_bytes = 0;  // between the offset asked for and `offset`
 };

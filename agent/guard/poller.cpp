@@ -14,7 +14,9 @@ void Poller::ChangeEvents(int fd, short events) {
   if (auto found = entries_.find(fd); found != entries_.end()) found->second.events = events;
 }
 
-void Poller::Forget(int fd) { entries_.erase(fd); }
+void Poller::Forget(int fd) {
+  entries_.erase(fd);
+}
 
 bool Poller::RunOnce(std::chrono::milliseconds timeout) {
   std::vector<pollfd> fds;

@@ -65,8 +65,9 @@ std::set<uint64_t> ParseListeners(std::string_view text, uint16_t port) {
     unsigned state = 0;
     unsigned long long inode = 0;
     // sl local rem st tx:rx tr:when retrnsmt uid timeout inode
-    int got = std::sscanf(line.c_str(), " %*d: %63[0-9A-Fa-f]:%x %*63[0-9A-Fa-f]:%*x %x %*s %*s %*s %*u %*u %llu",
-                          address, &local_port, &state, &inode);
+    int got =
+        std::sscanf(line.c_str(), " %*d: %63[0-9A-Fa-f]:%x %*63[0-9A-Fa-f]:%*x %x %*s %*s %*s %*u %*u %llu",
+                    address, &local_port, &state, &inode);
     constexpr unsigned kListen = 0x0a;
     if (got == 4 && local_port == port && state == kListen) inodes.insert(inode);
   }

@@ -16,9 +16,9 @@ namespace poolmark::guard {
 struct ProcStat {
   pid_t pid = 0;
   pid_t parent = 0;
-  char state = '?';          // R, S, D, Z …
-  uint64_t start_time = 0;   // clock ticks since boot
-  std::string command;       // as the kernel names it, at most 15 characters
+  char state = '?';         // R, S, D, Z …
+  uint64_t start_time = 0;  // clock ticks since boot
+  std::string command;      // as the kernel names it, at most 15 characters
 };
 
 // Text of /proc/<pid>/stat; the command may hold spaces and parentheses. Nothing when malformed.

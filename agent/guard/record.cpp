@@ -87,8 +87,12 @@ std::vector<std::string> Record::All(std::string_view key) const {
   return values;
 }
 
-std::optional<int64_t> Record::Signed(std::string_view key) const { return ParseNumber<int64_t>(Get(key)); }
-std::optional<uint64_t> Record::Unsigned(std::string_view key) const { return ParseNumber<uint64_t>(Get(key)); }
+std::optional<int64_t> Record::Signed(std::string_view key) const {
+  return ParseNumber<int64_t>(Get(key));
+}
+std::optional<uint64_t> Record::Unsigned(std::string_view key) const {
+  return ParseNumber<uint64_t>(Get(key));
+}
 
 std::string Encode(const Record& record) {
   std::string out = record.name;

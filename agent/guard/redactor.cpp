@@ -36,6 +36,8 @@ std::string Redactor::Pass(std::string_view piece) {
   return text;
 }
 
-std::string Redactor::Finish() { return std::move(held_); }
+std::string Redactor::Finish() {
+  return std::move(held_);
+}
 
 }  // namespace poolmark::guard

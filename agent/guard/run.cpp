@@ -13,8 +13,12 @@ std::chrono::nanoseconds Now(clockid_t clock) {
 
 }  // namespace
 
-std::chrono::nanoseconds BootNow() { return Now(CLOCK_BOOTTIME); }
-std::chrono::nanoseconds WallNow() { return Now(CLOCK_REALTIME); }
+std::chrono::nanoseconds BootNow() {
+  return Now(CLOCK_BOOTTIME);
+}
+std::chrono::nanoseconds WallNow() {
+  return Now(CLOCK_REALTIME);
+}
 
 uint64_t EventLog::Add(Record event) {
   ++last_;

@@ -132,7 +132,8 @@ bool Server::Flush(Connection* connection) {
     if (sent <= 0) return false;
     connection->out.erase(0, static_cast<size_t>(sent));
   }
-  poller_->ChangeEvents(connection->fd.get(), static_cast<short>(POLLIN | (connection->out.empty() ? 0 : POLLOUT)));
+  poller_->ChangeEvents(connection->fd.get(),
+                        static_cast<short>(POLLIN | (connection->out.empty() ? 0 : POLLOUT)));
   // A peer that asks and never reads is dropped.
   return connection->watching || connection->out.size() < kMaxOut + kMaxLine;
 }

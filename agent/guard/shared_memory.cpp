@@ -55,7 +55,9 @@ std::vector<SysvSegment> ParseSysv(const std::string& text) {
   return segments;
 }
 
-std::vector<SysvSegment> SysvSegments() { return ParseSysv(ReadPseudo("/proc/sysvipc/shm")); }
+std::vector<SysvSegment> SysvSegments() {
+  return ParseSysv(ReadPseudo("/proc/sysvipc/shm"));
+}
 
 ShmBaseline TakeShmBaseline() {
   ShmBaseline baseline;

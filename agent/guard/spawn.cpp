@@ -77,7 +77,8 @@ void ArmParentDeath(const ChildPlan& plan) {
   moved.error_fd = 3;
   fcntl(3, F_SETFD, FD_CLOEXEC);
   syscall(SYS_close_range, 4u, ~0u, 0u);
-  if (plan.request->gid && (setgroups(0, nullptr) != 0 || setgid(*plan.request->gid) != 0)) Fail(moved, "setgid");
+  if (plan.request->gid && (setgroups(0, nullptr) != 0 || setgid(*plan.request->gid) != 0))
+    Fail(moved, "setgid");
   if (plan.request->uid && setuid(*plan.request->uid) != 0) Fail(moved, "setuid");
   ArmParentDeath(moved);  // a change of user clears it
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

@@ -15,13 +15,13 @@
 namespace poolmark::guard {
 
 struct SpawnRequest {
-  std::string executable;            // absolute path
-  std::vector<std::string> argv;     // with argv[0]
-  std::vector<std::string> env;      // NAME=VALUE, all of it
-  std::string directory;             // empty: /
-  int stdout_fd = -1;                // -1: /dev/null
+  std::string executable;         // absolute path
+  std::vector<std::string> argv;  // with argv[0]
+  std::vector<std::string> env;   // NAME=VALUE, all of it
+  std::string directory;          // empty: /
+  int stdout_fd = -1;             // -1: /dev/null
   int stderr_fd = -1;
-  std::string cgroup;                // directory; empty: none
+  std::string cgroup;  // directory; empty: none
   std::optional<uid_t> uid;
   std::optional<gid_t> gid;
   bool die_with_parent = true;

@@ -92,7 +92,8 @@ Fault Supervisor::Prepare(const Record& request, Process* process, std::vector<R
     if (!CanBindPort(static_cast<uint16_t>(*value))) {
       std::string holders;
       for (const PortHolder& holder : PortHolders(static_cast<uint16_t>(*value))) {
-        holders += (holders.empty() ? " by pid " : ", ") + std::to_string(holder.pid) + " (" + holder.command + ")";
+        holders +=
+            (holders.empty() ? " by pid " : ", ") + std::to_string(holder.pid) + " (" + holder.command + ")";
       }
       return Fault("port_busy", "port " + port + " of process '" + process->id + "' is taken" + holders +
                                     ": free it or choose another port");
@@ -106,7 +107,8 @@ Fault Supervisor::Prepare(const Record& request, Process* process, std::vector<R
     if (!open_containers.insert(request.Get("container")).second) {
       return Fault("exists", "container '" + request.Get("container") + "' exists already in this run");
     }
-    intents->push_back(run_->Intend("container", request.Get("container"), &number).Add("tool", request.Get("tool")));
+    intents->push_back(
+        run_->Intend("container", request.Get("container"), &number).Add("tool", request.Get("tool")));
   }
   Record intent = run_->Intend("process", process->id, &process->number);
   intent.Add("request", process->request).Add("exe", request.Get("exe"));
@@ -147,7 +149,8 @@ Fault Supervisor::OpenStreams(const Record& request, Process* process, UniqueFd 
 
 Fault Supervisor::Start(const Record& request, Record* answer) {
   const std::string& id = request.Get("id");
-  if (!IsSafeName(id)) return Fault("bad_request", "process id '" + id + "' must be [a-z0-9][a-z0-9._-]{0,62}");
+  if (!IsSafeName(id))
+    return Fault("bad_request", "process id '" + id + "' must be [a-z0-9][a-z0-9._-]{0,62}");
   if (request.Get("exe").empty() || request.Get("exe")[0] != '/') {
     return Fault("bad_request", "executable '" + request.Get("exe") + "' is no absolute path");
   }
@@ -212,7 +215,8 @@ Fault Supervisor::Start(const Record& request, Record* answer) {
   process.start_time = spawned.start_time;
   process.pidfd = std::move(spawned.pidfd);
   process.running = true;
-  run_->Note(Record("made").Add("n", process.number).Add("pid", process.pid).Add("start", process.start_time));
+  run_->Note(
+      Record("made").Add("n", process.number).Add("pid", process.pid).Add("start", process.start_time));
   for (auto& stream : process.streams) {
     if (!stream) continue;
     poller_->Watch(stream->fd.get(), POLLIN, [this, stream](short) { Pump(stream); });
@@ -277,7 +281,8 @@ Fault Supervisor::Stop(const std::string& id, std::chrono::nanoseconds grace) {
 
 Fault Supervisor::Mark(const Record& request) {
   auto found = processes_.find(request.Get("id"));
-  if (found == processes_.end()) return Fault("not_found", "no process '" + request.Get("id") + "' in this run");
+  if (found == processes_.end())
+    return Fault("not_found", "no process '" + request.Get("id") + "' in this run");
   const std::string& state = request.Get("state");
   if (state != "ready" && state != "failed") return Fault("bad_request", "state '" + state + "'");
   Process& process = found->second;
@@ -363,12 +368,16 @@ void Supervisor::Tick() {
 }
 
 bool Supervisor::urgent() const {
-  return std::any_of(processes_.begin(), processes_.end(), [](const auto& entry) { return entry.second.kill_at.has_value(); });
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const auto& entry) { return entry.second.kill_at.has_value(); });
 }
 
 Record Supervisor::StatusOf(const Process& process) const {
   Record record("process");
-  record.Add("id", process.id).Add("state", process.state).Add("pid", process.pid).Add("start", process.start_time);
+  record.Add("id", process.id)
+      .Add("state", process.state)
+      .Add("pid", process.pid)
+      .Add("start", process.start_time);
   record.Add("running", process.running ? 1 : 0);
   if (process.exit_code) record.Add("code", *process.exit_code);
   if (process.exit_signal) record.Add("signal", *process.exit_signal);
@@ -423,7 +432,8 @@ void Supervisor::NoteForced() {
   }
 }
 
-Supervisor::CommandResult Supervisor::Command(const std::vector<std::string>& argv, std::chrono::nanoseconds limit) {
+Supervisor::CommandResult Supervisor::Command(const std::vector<std::string>& argv,
+                                              std::chrono::nanoseconds limit) {
   CommandResult result;
   int ends[2];
   if (argv.empty() || pipe2(ends, O_CLOEXEC) != 0) return result;
@@ -435,7 +445,8 @@ Supervisor::CommandResult Supervisor::Command(const std::vector<std::string>& ar
   request.executable = argv[0];
   request.argv = argv;
   const char* path = getenv("PATH");
-  request.env = {std::string("PATH=") + (path != nullptr ? path : "/usr/sbin:/usr/bin:/sbin:/bin"), "LC_ALL=C"};
+  request.env = {std::string("PATH=") + (path != nullptr ? path : "/usr/sbin:/usr/bin:/sbin:/bin"),
+                 "LC_ALL=C"};
   for (const char* name : {"DOCKER_HOST", "CONTAINER_HOST", "XDG_RUNTIME_DIR", "HOME"}) {
     if (const char* value = getenv(name)) request.env.push_back(std::string(name) + "=" + value);
   }

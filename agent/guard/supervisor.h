@@ -37,9 +37,9 @@ class Supervisor {
   Fault Mark(const Record& request);
   // Request `run`, a helper command of the guard itself (containers), whose output is wanted.
   struct CommandResult {
-    bool ran = false;     // started and ended by itself in time
+    bool ran = false;  // started and ended by itself in time
     int exit_code = -1;
-    std::string output;   // both streams, at most 64 KiB
+    std::string output;  // both streams, at most 64 KiB
   };
   CommandResult Command(const std::vector<std::string>& argv, std::chrono::nanoseconds limit);
 
@@ -67,7 +67,7 @@ class Supervisor {
     uint64_t number = 0;
     std::string id;
     std::string request;
-    std::string group;           // its cgroup; empty: none
+    std::string group;  // its cgroup; empty: none
     pid_t pid = 0;
     uint64_t start_time = 0;
     UniqueFd pidfd;
@@ -96,9 +96,9 @@ class Supervisor {
   Run* run_;
   Containment* containment_;
   Poller* poller_;
-  std::map<std::string, Process> processes_;  // by id: the newest of each
+  std::map<std::string, Process> processes_;     // by id: the newest of each
   std::map<std::string, std::string> requests_;  // request id -> process id
-  std::map<pid_t, int> command_status_;  // helper commands that ended
+  std::map<pid_t, int> command_status_;          // helper commands that ended
   std::set<pid_t> commands_;
 };
 

@@ -43,7 +43,11 @@ std::string Join(const std::vector<std::string>& parts, size_t limit = 20) {
 
 Teardown::Teardown(TeardownOptions options, Run* run, Containment* containment, Supervisor* supervisor,
                    Poller* poller)
-    : options_(std::move(options)), run_(run), containment_(containment), supervisor_(supervisor), poller_(poller) {}
+    : options_(std::move(options)),
+      run_(run),
+      containment_(containment),
+      supervisor_(supervisor),
+      poller_(poller) {}
 
 void Teardown::AttributeSharedMemory(Run* run, Containment* containment, Supervisor*) {
   const Item* baseline = nullptr;
@@ -226,8 +230,8 @@ Teardown::Seen Teardown::LookAtPort(const Item& item) {
     if (ours) return Seen{GoneState::kLeft, "", "port " + item.name + " is held by our " + who.back(), false};
   }
   if (who.empty()) {
-    return Seen{GoneState::kUnknown, "", "port " + item.name + " cannot be bound and its holder is not to be seen",
-                false};
+    return Seen{GoneState::kUnknown, "",
+                "port " + item.name + " cannot be bound and its holder is not to be seen", false};
   }
   return Seen{GoneState::kGone, "no process of this run holds port " + item.name,
               "now held by a stranger: " + Join(who), false};
@@ -240,13 +244,15 @@ Teardown::Seen Teardown::LookAtDirectory(const Item& item) {
   }
   std::optional<MadeDirectory> identity;
   if (item.made.Has("inode")) {
-    identity = MadeDirectory{item.made.Unsigned("device").value_or(0), item.made.Unsigned("inode").value_or(0)};
+    identity =
+        MadeDirectory{item.made.Unsigned("device").value_or(0), item.made.Unsigned("inode").value_or(0)};
     // Device numbers of some file systems change with a restart; the inode and the name still tell.
     if (!same_boot_) identity->device = facts.st_dev;
   }
   RemovedTree removed = RemoveDirectory(item.name, identity);
   if (removed.left.empty() && lstat(item.name.c_str(), &facts) != 0 && errno == ENOENT) {
-    return Seen{GoneState::kGone, std::to_string(removed.entries) + " entries removed, path absent", "", false};
+    return Seen{GoneState::kGone, std::to_string(removed.entries) + " entries removed, path absent", "",
+                false};
   }
   return Seen{GoneState::kLeft, "", removed.left.empty() ? item.name + " came back" : removed.left, false};
 }
@@ -258,8 +264,8 @@ Teardown::Seen Teardown::LookAtFile(const Item& item) {
     return Seen{GoneState::kUnknown, "", item.name + ": " + std::strerror(errno), false};
   }
   if (S_ISDIR(facts.st_mode) || unlink(item.name.c_str()) != 0) {
-    return Seen{GoneState::kLeft, "", item.name + ": " + (S_ISDIR(facts.st_mode) ? "is a directory" : std::strerror(errno)),
-                false};
+    return Seen{GoneState::kLeft, "",
+                item.name + ": " + (S_ISDIR(facts.st_mode) ? "is a directory" : std::strerror(errno)), false};
   }
   return Seen{GoneState::kGone, "file removed", "", false};
 }
@@ -270,19 +276,22 @@ Teardown::Seen Teardown::LookAtContainer(const Item& item) {
   // 1: there and ours, 0: absent, -1: no answer that proves either, -2: another's.
   std::string said;
   auto inspect = [&] {
-    auto result = supervisor_->Command(
-        {tool, "inspect", "--type", "container", "--format", "{{index .Config.Labels \"poolmark.run\"}}", item.name},
-        options_.command_limit);
+    auto result = supervisor_->Command({tool, "inspect", "--type", "container", "--format",
+                                        "{{index .Config.Labels \"poolmark.run\"}}", item.name},
+                                       options_.command_limit);
     said = result.output.substr(0, 300);
     while (!said.empty() && said.back() == '\n') said.pop_back();
     if (!result.ran) return -1;
     if (result.exit_code == 0) return said == run ? 1 : -2;
     std::string lower = said;
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    return lower.find("no such") != std::string::npos || lower.find("no container") != std::string::npos ? 0 : -1;
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    return lower.find("no such") != std::string::npos || lower.find("no container") != std::string::npos ? 0
+                                                                                                         : -1;
   };
   int there = inspect();
-  if (there == 0) return Seen{GoneState::kAlreadyGone, "the container engine knows no such container", "", false};
+  if (there == 0)
+    return Seen{GoneState::kAlreadyGone, "the container engine knows no such container", "", false};
   if (there == -2) {
     return Seen{GoneState::kAlreadyGone, "the container of that name has not our label", said, false};
   }
@@ -290,7 +299,8 @@ Teardown::Seen Teardown::LookAtContainer(const Item& item) {
   long seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.grace).count();
   supervisor_->Command({tool, "stop", "-t", std::to_string(seconds), item.name},
                        options_.grace + options_.command_limit);
-  auto removed = supervisor_->Command({tool, "rm", "--force", "--volumes", item.name}, options_.command_limit);
+  auto removed =
+      supervisor_->Command({tool, "rm", "--force", "--volumes", item.name}, options_.command_limit);
   there = inspect();
   if (there == 0) return Seen{GoneState::kGone, "removed; the container engine knows it no more", "", false};
   std::string detail = tool + " rm: " + removed.output.substr(0, 300);

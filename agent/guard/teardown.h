@@ -20,13 +20,14 @@ struct TeardownOptions {
   std::chrono::nanoseconds grace = std::chrono::seconds(30);
   std::chrono::nanoseconds kill_wait = std::chrono::seconds(15);
   std::chrono::nanoseconds command_limit = std::chrono::seconds(60);  // one container command
-  bool keep = false;  // another cycle follows
+  bool keep = false;                                                  // another cycle follows
   std::vector<std::string> damages;  // of the ledger: they make the verdict "not clean"
 };
 
 class Teardown {
  public:
-  Teardown(TeardownOptions options, Run* run, Containment* containment, Supervisor* supervisor, Poller* poller);
+  Teardown(TeardownOptions options, Run* run, Containment* containment, Supervisor* supervisor,
+           Poller* poller);
   // True: all is proven gone. Items and the verdict are in the ledger and in the events. `cut_short` is
   // asked while waiting: true ends the grace at once.
   bool Execute(const std::function<bool()>& cut_short);
