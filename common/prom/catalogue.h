@@ -44,8 +44,13 @@ struct Series {
   double factor = 1;  // value * factor is in `unit` (a page may give milliwatts)
   std::string meaning;
   VersionRange versions;
-  std::vector<std::string> seen;  // versions in which it was seen live
+  std::vector<std::string> seen;  // versions in which it was seen live; "*": our own program, every version
   unsigned width_bits = 64;       // 32: wraps at 2^32, which is no restart
+  // How to add up: `split` labels tell parts that stay apart ("source"), all others are copies to be summed,
+  // or, with `max`, the same amount reported several times (by each tensor-parallel worker).
+  std::vector<std::string> split;
+  bool max = false;
+  std::vector<std::string> fold;  // labels summed away while sampling ("cpu" on a machine with 200 of them)
 };
 
 // Which part of the prompt a series counts.
@@ -64,7 +69,8 @@ struct Evidence {
 };
 
 struct Dialect {
-  std::string name;   // "vllm"
+  std::string name;  // "vllm"
+  std::vector<std::string> aliases;
   std::string title;  // "vLLM"
   std::string role;   // engine, cache, router, store, exporter, switch
   bool simulated = false;
@@ -76,11 +82,20 @@ struct Dialect {
   std::vector<Evidence> live;
 
   const Series* Find(std::string_view series_name) const;
-  // What the sampler keeps: catalogue series, and what detects restarts (`<series>_created`,
-  // process_start_time_seconds).
-  bool Keeps(std::string_view exposed_name) const;
+  bool Keeps(std::string_view exposed_name) const { return Find(exposed_name) != nullptr; }
+  // What tells a restart and is no sample itself: process_start_time_seconds and the witness's `_created`.
+  bool MarksRestart(std::string_view exposed_name) const;
   std::unordered_map<std::string, size_t> index;  // name -> position in `series`; filled by the loader
 };
+
+// What a page says, added up as the catalogue tells: "name" or, for series with splitting labels,
+// "name{label=value}" (several in the order of `split`, comma-separated). A part of the prompt that this
+// version has, whose child is absent while the witness is present, is 0; without witness or version it stays
+// absent. Values that are no finite numbers are left out.
+std::map<std::string, double> Readings(const Dialect& dialect, std::string_view version,
+                                       const std::vector<Sample>& samples);
+// The key of one sample in such a map.
+std::string ReadingKey(const Series& series, const Labels& labels);
 
 class Catalogue {
  public:
@@ -89,6 +104,7 @@ class Catalogue {
   // One file's text, for tests and uploads.
   static Result<Dialect> ReadDialect(std::string_view yaml, const std::string& where);
 
+  // By name or alias.
   const Dialect* Find(std::string_view dialect) const;
   const std::map<std::string, Dialect, std::less<>>& dialects() const { return dialects_; }
   void Add(Dialect dialect);
