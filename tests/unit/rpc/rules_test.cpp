@@ -46,7 +46,7 @@ bool Expected(const std::string& rpc, Role role) {
 
 }  // namespace
 
-TEST_CASE("every RPC of the descriptors has a rule and every rule an RPC", "[K3]") {
+TEST_CASE("every RPC of the descriptors has a rule and every rule an RPC", "[L2]") {
   std::set<std::string> rpcs = AllRpcs();
   REQUIRE(rpcs.size() > 30);
   for (const std::string& rpc : rpcs) CHECK(FindRule(rpc) != nullptr);

@@ -176,7 +176,7 @@ Status AskWith(Fixture& fixture, const std::string& certificate, const std::stri
 
 }  // namespace
 
-TEST_CASE("the server knows its caller by the certificate", "[K3][live]") {
+TEST_CASE("the server knows its caller by the certificate", "[L2][live]") {
   Fixture fixture;
   auto stub = fixture.Stub(fixture.cluster.Identity(Role::kOperator, "olga"));
   auto reply = fixture.Ask(*stub);
@@ -187,7 +187,7 @@ TEST_CASE("the server knows its caller by the certificate", "[K3][live]") {
   CHECK(reply->cluster_id() == "lab");
 }
 
-TEST_CASE("wrong certificates get nowhere", "[K3][live]") {
+TEST_CASE("wrong certificates get nowhere", "[L2][live]") {
   Fixture fixture;
   SECTION("none") {
     CHECK(AskWith(fixture, "", "").code() == absl::StatusCode::kUnavailable);

@@ -1,0 +1,3 @@
+if(NOT TARGET poolmark_ca)
+  set(_skip ON)
+endif()
