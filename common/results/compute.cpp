@@ -1,0 +1,280 @@
+#include "common/results/compute.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "common/results/requests_file.h"
+#include "common/stats/warnings.h"
+
+namespace poolmark::results {
+namespace {
+
+double Seconds(int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) / 1e9;
+}
+
+std::string Percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", share * 100);
+  return text;
+}
+
+std::string Duration(double seconds) {
+  const bool minutes = seconds >= 60 && std::fmod(seconds, 60) == 0;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g %s", minutes ? seconds / 60 : seconds, minutes ? "min" : "s");
+  return text;
+}
+
+void FillReuse(const RepeatFacts& facts, RepeatFigures* out) {
+  const auto& total = out->sources.total;
+  if (!total.has_value()) {
+    out->reused = NotMeasured{total.reason()};
+  } else if ((*total).prompt <= 0) {
+    out->reused = NotMeasured{"no prompt tokens"};
+  } else {
+    out->reused = (*total).reused() / (*total).prompt;
+  }
+  if (!out->reused.has_value()) {
+    out->reuse_captured = NotMeasured{out->reused.reason()};
+  } else if (!facts.reuse.reusable.has_value()) {
+    out->reuse_captured = NotMeasured{facts.reuse.reusable.reason()};
+  } else if (*facts.reuse.reusable <= 0) {
+    out->reuse_captured = NotMeasured{"nothing was reusable"};
+  } else {
+    out->reuse_captured = *out->reused / *facts.reuse.reusable;
+    if (*out->reuse_captured > 1.001) {
+      out->notes.push_back(
+          "The pool reused more than an ideal cache of unlimited size could have (" + Percent(*out->reused) +
+          " of " + Percent(*facts.reuse.reusable) +
+          "): prompts shared more than the workload planned, or tokens were counted outside the window.");
+    }
+  }
+}
+
+void FillCaches(const RepeatFacts& facts, RepeatFigures* out) {
+  double capacity = 0, mean = 0, peak = 0;
+  std::string missing, no_usage;
+  for (const CacheFacts& cache : facts.caches) {
+    if (!cache.capacity_tokens.has_value()) {
+      missing += (missing.empty() ? "" : "; ") + cache.process + ": " + cache.capacity_tokens.reason();
+      continue;
+    }
+    capacity += *cache.capacity_tokens;
+    if (!cache.usage_mean.has_value() || !cache.usage_peak.has_value()) {
+      no_usage += (no_usage.empty() ? "" : "; ") + cache.process + ": " +
+                  (cache.usage_mean.has_value() ? cache.usage_peak : cache.usage_mean).reason();
+      continue;
+    }
+    mean += *cache.usage_mean * *cache.capacity_tokens;  // a big cache weighs more than a small one
+    peak = std::max(peak, *cache.usage_peak);
+  }
+  if (facts.caches.empty()) missing = "no engine reports the size of its cache";
+  if (!missing.empty()) {
+    out->gpu_kv_capacity_tokens = out->gpu_kv_usage_mean = out->gpu_kv_usage_peak = out->working_set_ratio =
+        NotMeasured{missing};
+    return;
+  }
+  out->gpu_kv_capacity_tokens = capacity;
+  if (no_usage.empty() && capacity > 0) {
+    out->gpu_kv_usage_mean = mean / capacity;
+    out->gpu_kv_usage_peak = peak;
+  } else {
+    out->gpu_kv_usage_mean = out->gpu_kv_usage_peak =
+        NotMeasured{no_usage.empty() ? "no capacity" : no_usage};
+  }
+  if (!facts.reuse.working_set_tokens.has_value()) {
+    out->working_set_ratio = NotMeasured{facts.reuse.working_set_tokens.reason()};
+  } else if (capacity <= 0) {
+    out->working_set_ratio = NotMeasured{"the engines report a cache of no size"};
+  } else {
+    out->working_set_ratio = *facts.reuse.working_set_tokens / capacity;
+  }
+}
+
+void FillTransfers(const RepeatFacts& facts, double seconds, RepeatFigures* out) {
+  double total = 0;
+  bool any = false;
+  for (const TransferFacts& transfer : facts.transfers) {
+    TransferFigures figures{transfer.from,
+                            transfer.to,
+                            transfer.path,
+                            NotMeasured{"no window"},
+                            NotMeasured{"no line rate"},
+                            NotMeasured{"no line rate"}};
+    if (!transfer.bytes.has_value()) {
+      figures.bytes_per_second = NotMeasured{transfer.bytes.reason()};
+    } else if (seconds > 0) {
+      figures.bytes_per_second = *transfer.bytes / seconds;
+      total += *figures.bytes_per_second;
+      any = true;
+    }
+    if (!transfer.line_bits_per_second.has_value()) {
+      figures.line_bytes_per_second = NotMeasured{transfer.line_bits_per_second.reason()};
+      figures.share_of_line = NotMeasured{transfer.line_bits_per_second.reason()};
+    } else {
+      figures.line_bytes_per_second = *transfer.line_bits_per_second / 8;
+      if (!figures.bytes_per_second.has_value()) {
+        figures.share_of_line = NotMeasured{figures.bytes_per_second.reason()};
+      } else if (*figures.line_bytes_per_second > 0) {
+        figures.share_of_line = *figures.bytes_per_second / *figures.line_bytes_per_second;
+      }
+    }
+    out->transfers.push_back(std::move(figures));
+  }
+  if (any) {
+    out->kv_bytes_per_second = total;
+  } else {
+    out->kv_bytes_per_second =
+        NotMeasured{facts.transfers.empty() ? "KV does not move between machines"
+                                            : out->transfers.front().bytes_per_second.reason()};
+  }
+}
+
+// Both directions within 2 %; under 1 MB/s both ways the link counts as idle.
+LinkFigures JudgeLink(const LinkAgreement& link) {
+  LinkFigures out{
+      link.machine,           link.nic, link.switch_name, link.port, "not_measured", NotMeasured{"not read"},
+      NotMeasured{"not read"}};
+  const auto difference = [](const Measured<double>& sent,
+                             const Measured<double>& received) -> Measured<double> {
+    if (!sent.has_value()) return NotMeasured{sent.reason()};
+    if (!received.has_value()) return NotMeasured{received.reason()};
+    const double larger = std::max(*sent, *received);
+    return larger > 0 ? Measured<double>((*received - *sent) / larger) : Measured<double>(0.0);
+  };
+  out.out_difference = difference(link.nic_sent, link.port_received);
+  out.in_difference = difference(link.port_sent, link.nic_received);
+  if (!out.out_difference.has_value() || !out.in_difference.has_value() || !(link.seconds > 0)) return out;
+  const double rate_out = std::max(*link.nic_sent, *link.port_received) / link.seconds;
+  const double rate_in = std::max(*link.port_sent, *link.nic_received) / link.seconds;
+  if (rate_out < 1e6 && rate_in < 1e6) {
+    out.verdict = "idle";
+  } else {
+    out.verdict =
+        std::abs(*out.out_difference) <= 0.02 && std::abs(*out.in_difference) <= 0.02 ? "agree" : "differ";
+  }
+  return out;
+}
+
+void FillEnergy(const RepeatFacts& facts, RepeatFigures* out) {
+  std::vector<stats::MachinePower> machines;
+  for (const PowerSeries& series : facts.power) {
+    auto at = std::find_if(machines.begin(), machines.end(),
+                           [&](const auto& machine) { return machine.machine == series.machine; });
+    if (at == machines.end()) {
+      machines.push_back({});
+      machines.back().machine = series.machine;
+      at = machines.end() - 1;
+    }
+    std::vector<stats::Sample> samples;
+    for (const auto& [time, watts] : series.watts)
+      samples.push_back({Nanoseconds(std::llround(time * 1e9)), watts});
+    if (series.kind == "bmc")
+      at->bmc = std::move(samples);
+    else if (series.kind == "telemetry")
+      at->telemetry = std::move(samples);
+    else
+      at->gpus.push_back(std::move(samples));
+  }
+  std::vector<stats::SwitchPower> switches;
+  for (const auto& power : facts.switch_power)
+    switches.push_back({power.name, power.input_watts, power.ports_used, power.ports_up});
+  const auto time = [](double seconds) { return Nanoseconds(std::llround(seconds * 1e9)); };
+  out->energy = stats::Energy(machines, switches, time(facts.measured_from), time(facts.measured_to),
+                              out->requests.output_tokens);
+}
+
+void FillNotes(const RepeatFacts& facts, RepeatFigures* out) {
+  auto& notes = out->notes;
+  notes.insert(notes.end(), facts.notes.begin(), facts.notes.end());
+  notes.insert(notes.end(), facts.reuse.notes.begin(), facts.reuse.notes.end());
+  notes.insert(notes.end(), out->sources.notes.begin(), out->sources.notes.end());
+  if (out->requests.counted > 0) {
+    notes.push_back("Output tokens of " + std::to_string(out->requests.counted) +
+                    " requests were counted from their events: the engine sent no usage.");
+  }
+  const auto& late = out->requests.lateness;
+  const auto& ttft = out->requests.ttft;
+  if (late.has_value() && ttft.has_value() && (*late).p99 > 0.05 * (*ttft).p50) {
+    notes.push_back(
+        "The load generator itself was late: its P99 lateness is more than 5 % of the median time to first "
+        "token.");
+  }
+  if (facts.simulated)
+    notes.push_back("The engine is simulated: these figures describe the simulation, not a machine.");
+}
+
+}  // namespace
+
+stats::RequestFacts RequestOf(const load::RequestRecord& record) {
+  stats::RequestFacts out;
+  out.sent = Seconds(record.sent);
+  out.start = Seconds(record.intended.value_or(record.sent));
+  out.end = Seconds(record.end);
+  if (record.intended) out.sent_late = Seconds(record.sent - *record.intended);
+  if (record.first_output) out.first_output = Seconds(*record.first_output);
+  if (record.last_output) out.last_output = Seconds(*record.last_output);
+  if (record.first_output && record.kernel_first_output) {
+    out.lateness = std::max(0.0, Seconds(*record.first_output - *record.kernel_first_output));
+  }
+  out.input_tokens = record.input_tokens.value_or(-1);
+  out.cached_tokens = record.cached_tokens.value_or(-1);
+  out.output_tokens = record.output_tokens.value_or(0);
+  out.first_event_tokens = record.first_event_tokens;
+  out.counted = record.output_tokens_counted;
+  out.ok = record.outcome == load::Outcome::kOk;
+  out.primer = record.primer;
+  out.events.reserve(record.events.size());
+  for (const auto& event : record.events) out.events.emplace_back(Seconds(event.at), event.tokens);
+  return out;
+}
+
+Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest& next) {
+  stats::RequestAccumulator accumulator(facts.measured_from, facts.measured_to, facts.slos);
+  stats::RequestFacts request;
+  for (;;) {
+    POOLMARK_ASSIGN_OR_RETURN(const bool more, next(&request));
+    if (!more) break;
+    accumulator.Add(request);
+  }
+  RepeatFigures out;
+  const double seconds = facts.measured_to - facts.measured_from;
+  const auto window_tokens = accumulator.window_tokens();
+  out.stability = stats::StabilityOf(window_tokens, seconds / static_cast<double>(window_tokens.size()));
+  out.requests = accumulator.Finish();
+  out.measured_line = facts.held_load ? "Measured over " + Duration(seconds) + " after a " +
+                                            Duration(facts.warm_up_seconds) + " warm-up"
+                                      : "Measured over the whole run";
+  const auto per_gpu = [&](double value) -> Measured<double> {
+    if (facts.gpus == 0) return NotMeasured{"the engines use no GPU"};
+    return value / static_cast<double>(facts.gpus);
+  };
+  out.output_tokens_per_second_per_gpu = per_gpu(out.requests.output_tokens_per_second);
+  for (const auto& goodput : out.requests.goodput)
+    out.goodput_per_gpu.push_back(per_gpu(goodput.good_per_second));
+  out.sources = stats::Attribute(facts.engines, out.requests.client_prompt_tokens);
+  FillReuse(facts, &out);
+  FillCaches(facts, &out);
+  FillTransfers(facts, seconds, &out);
+  FillEnergy(facts, &out);
+  for (const LinkAgreement& link : facts.links) out.links.push_back(JudgeLink(link));
+  const stats::Verdict verdict = stats::Judge(facts.evidence);
+  out.valid = verdict.valid();
+  out.reasons = verdict.reasons;
+  out.notes.insert(out.notes.end(), verdict.notes.begin(), verdict.notes.end());
+  for (const auto warning : stats::WarningsOf({facts.held_load, facts.ran_out_of_sessions,
+                                               out.requests.requests, out.requests.failed, seconds})) {
+    out.warnings.emplace_back(stats::WarningSentence(warning));
+  }
+  FillNotes(facts, &out);
+  return out;
+}
+
+Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const std::string& requests_path) {
+  POOLMARK_ASSIGN_OR_RETURN(const auto reader, RequestsReader::Open(requests_path));
+  return ComputeRepeat(facts, [&](stats::RequestFacts* request) { return reader->Next(request); });
+}
+
+}  // namespace poolmark::results

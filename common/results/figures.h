@@ -1,0 +1,25 @@
+// The figures of a repeat by their names in summary.json, with units and the order in which tables show them.
+// Pure.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "common/results/repeat_file.h"
+
+namespace poolmark::results {
+
+struct NamedFigure {
+  std::string name;  // "ttft_p50_seconds"
+  std::string unit;  // "s"
+  Measured<double> value;
+};
+// Goodput figures are called "goodput.<preset>", "goodput_share.<preset>" and "goodput_per_gpu.<preset>".
+std::vector<NamedFigure> FiguresOf(const RepeatFile& repeat);
+
+// Smaller is better (times, failed share); nothing for figures that are neither (variation, usage, …).
+enum class Direction { kNone, kLower, kHigher };
+Direction DirectionOf(const std::string& figure);
+// "Time to first token, median (P50)".
+std::string TitleOf(const std::string& figure);
+
+}  // namespace poolmark::results

@@ -1,0 +1,34 @@
+// From repeats to test points, comparisons and the job's verdict. Pure.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/results/job_file.h"
+#include "common/results/manifest_file.h"
+#include "common/results/repeat_file.h"
+#include "common/results/summary_file.h"
+
+namespace poolmark::results {
+
+// One request of a repeat, to pair it with the same session and turn under another stack.
+struct PairedRequest {
+  uint64_t session = 0;
+  uint32_t turn = 0;
+  std::optional<double> ttft, tpot;
+};
+// The requests of a repeat's window; nothing where they cannot be read.
+using RequestsOf = std::function<std::vector<PairedRequest>(const RepeatFile&)>;
+
+// Without `requests` the comparisons have intervals over repeats, but no paired sessions.
+SummaryFile Summarize(const JobFile& job, const ManifestFile& manifest,
+                      const std::vector<RepeatFile>& repeats, const RequestsOf& requests = {});
+
+// What holds a result of `stack` back from publication (methodology, "When a result counts"); empty: nothing.
+std::vector<std::string> HeldBackBy(const ManifestFile& manifest, const std::string& stack, bool valid,
+                                    bool simulated);
+
+// Reads a repeat's requests.jsonl.zst below `results_directory` for Summarize.
+RequestsOf RequestsIn(std::string results_directory);
+
+}  // namespace poolmark::results

@@ -1,0 +1,41 @@
+#include "common/stats/publication.h"
+
+#include <set>
+
+namespace poolmark::stats {
+
+std::vector<std::string> HeldBack(const PublicationFacts& facts) {
+  std::vector<std::string> out;
+  if (!facts.valid) out.push_back("the result is not valid");
+  if (facts.simulated) out.push_back("the engine is simulated");
+  for (const auto& machine : facts.machines) {
+    if (machine.tools == 0) {
+      out.push_back(machine.name + " recorded no tool that measured its counters");
+    } else if (!machine.missing.empty()) {
+      out.push_back(machine.name + " recorded no tool for " + machine.missing);
+    }
+  }
+  std::set<std::string> said;
+  for (const auto& name : facts.series) {
+    if (name.confirmed) continue;
+    std::string line = name.figure + " was read through " + name.series +
+                       ", which is not confirmed on a live " + name.dialect +
+                       (name.version.empty() ? " (version unknown)" : " " + name.version);
+    if (said.insert(line).second) out.push_back(std::move(line));
+  }
+  for (const auto& device : facts.switches) {
+    if (!device.cabled || device.ignored || !device.readable || device.found_after_end) continue;
+    if (!device.read) {
+      out.push_back("switch " + device.name +
+                    ", which the pool's RDMA network cards are cabled to, was not read");
+      continue;
+    }
+    for (const auto& field : device.unconfirmed_fields) {
+      out.push_back("switch " + device.name + " was read through the field name " + field +
+                    ", which is not confirmed");
+    }
+  }
+  return out;
+}
+
+}  // namespace poolmark::stats

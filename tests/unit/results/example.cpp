@@ -1,0 +1,230 @@
+#include "tests/unit/results/example.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "common/base/files.h"
+#include "common/base/random.h"
+#include "common/base/zstd_file.h"
+#include "common/results/compute.h"
+#include "common/results/layout.h"
+#include "common/results/summarize.h"
+
+namespace poolmark::test {
+
+using namespace results;
+
+JobFile ExampleJob() {
+  JobFile job;
+  job.job_id = "job-1";
+  job.state = "SUCCEEDED";
+  job.teardown = "CLEAN";
+  job.started = "2026-11-30T12:00:00.000Z";
+  job.stacks = {{"base", "vllm-local", "local", "aa", "nvidia", false, "none", "tcp"},
+                {"cand", "stack.yaml", "shared", "bb", "nvidia", false, "none", "tcp"}};
+  job.baseline = "base";
+  job.workloads = {
+      {"code", "agentic", R"({"shape":"agentic","file":"inputs/code.jsonl"})", "", "", "1", {"c4"}}};
+  job.repeats = 3;
+  job.slo = {"mlperf-llama2-70b"};
+  return job;
+}
+
+ManifestFile ExampleManifest() {
+  ManifestFile manifest;
+  manifest.job_id = "job-1";
+  for (const char* name : {"n1", "n2"}) {
+    ManifestMachine machine;
+    machine.name = name;
+    machine.cpu = "EPYC";
+    machine.cores = 64;
+    machine.gpus = {{"nvidia", "H100", "GPU-1", "550", 80ull << 30},
+                    {"nvidia", "H100", "GPU-2", "550", 80ull << 30}};
+    machine.tools = {{"engine counters", "poolmark-agent", "0.1.0", "ab", false, ""},
+                     {"nic", "node_exporter", "1.12.1", "cd", true, ""}};
+    manifest.machines.push_back(machine);
+  }
+  for (const char* stack : {"base", "cand"}) {
+    ManifestEngine engine;
+    engine.process = std::string(stack) + ".engine-n1";
+    engine.stack = stack;
+    engine.machine = "n1";
+    engine.dialect = "vllm";
+    engine.version = "0.32.0";
+    engine.kv_capacity_tokens = 100000;
+    manifest.engines.push_back(engine);
+  }
+  manifest.series = {{"prompt token sources", "vllm", "0.32.0", "vllm:prompt_tokens_by_source_total", true,
+                      "capture of 2026-11-30"}};
+  manifest.measures = {
+      {"Time to first token", "the load generator's record of every request", "requests.jsonl.zst"}};
+  return manifest;
+}
+
+std::vector<stats::RequestFacts> ExampleRequests(const std::string& stack, int repeat) {
+  SplitMix64 random(static_cast<uint64_t>(repeat) * 31 + (stack == "cand" ? 7 : 1));
+  std::vector<stats::RequestFacts> out;
+  const double scale = stack == "cand" ? 0.5 : 1.0;
+  for (int i = 0; i < 600; ++i) {
+    stats::RequestFacts request;
+    request.start = request.sent = 2.0 * i;
+    request.first_output = request.start + scale * (0.2 + 0.1 * random.Unit());
+    double at = *request.first_output;
+    for (int t = 0; t < 20; ++t) {
+      request.events.emplace_back(at, 1u);
+      if (t < 19) at += 0.02 + 0.01 * random.Unit();
+    }
+    request.last_output = at;
+    request.end = at + 0.001;
+    request.input_tokens = 1000;
+    request.output_tokens = 20;
+    out.push_back(request);
+  }
+  return out;
+}
+
+RepeatFile ExampleRepeat(const std::string& stack, int repeat) {
+  RepeatFile file;
+  RepeatFacts& facts = file.facts;
+  facts.job_id = "job-1";
+  facts.point = {stack, "code", "c4"};
+  facts.repeat = repeat;
+  facts.cycle = repeat;
+  facts.strategy = stack == "cand" ? "shared" : "local";
+  facts.shape = "agentic";
+  facts.baseline = stack == "base";
+  facts.started = "2026-11-30T12:00:00.000Z";
+  facts.ended = "2026-11-30T12:20:05.000Z";
+  facts.held_load = true;
+  facts.load_seconds = 1200;
+  facts.warm_up_seconds = 300;
+  facts.measured_from = 300;
+  facts.measured_to = 1200;
+  facts.drain_end = 1201;
+  facts.gpus = 4;
+  facts.slos = {{"mlperf-llama2-70b", "Llama 2 70B server", "MLPerf", 2, 0.2, ""}};
+  stats::EngineFacts engine;
+  engine.process = stack + ".engine-n1";
+  engine.machine = "n1";
+  engine.dialect = "vllm";
+  engine.version = "0.32.0";
+  const double remote = stack == "cand" ? 150000 : 0, local = 200000, computed = 450000 - remote - local;
+  engine.deltas = {{"vllm:prompt_tokens_total", 450000},
+                   {"vllm:prompt_tokens_by_source_total{source=local_compute}", computed},
+                   {"vllm:prompt_tokens_by_source_total{source=local_cache_hit}", local},
+                   {"vllm:prompt_tokens_by_source_total{source=external_kv_transfer}", remote},
+                   {"vllm:prompt_tokens_cached_by_source_total{source=p2p}", remote}};
+  facts.engines = {engine};
+  if (stack == "cand") facts.transfers = {{"n2", "n1", "tcp", 9e11, 2e10, "vllm:nixl_bytes_transferred_sum"}};
+  facts.caches = {{engine.process, "n1", 100000.0, 0.6, 0.9, "vllm:kv_cache_usage_perc"}};
+  facts.reuse.reusable = 0.82;
+  facts.reuse.reusable_uncut = 0.83;
+  facts.reuse.reusable_lifetime = 0.8;
+  facts.reuse.block_tokens = 16;
+  facts.reuse.working_set_tokens = 180000;
+  facts.reuse.curve = {{0, 0}, {50000, 0.3}, {100000, 0.55}, {200000, 0.75}, {400000, 0.82}};
+  facts.reuse.scope = "session";
+  for (const char* machine : {"n1", "n2"}) {
+    PowerSeries power{machine, "bmc", "redfish PowerConsumedWatts", {}};
+    for (int t = 0; t <= 1210; t += 10) power.watts.emplace_back(t, 900 + 50 * std::sin(t / 60.0));
+    facts.power.push_back(power);
+  }
+  facts.evidence.state = {"empty", {{"store", "DBSIZE", 0.0}}};
+  facts.evidence.clocks = {{"n1", 0.0004, 0.0001, 0, true}, {"n2", -0.0012, 0.0001, 0, true}};
+  const auto requests = ExampleRequests(stack, repeat);
+  size_t next = 0;
+  auto figures = ComputeRepeat(facts, [&](stats::RequestFacts* request) -> Result<bool> {
+    if (next == requests.size()) return false;
+    *request = requests[next++];
+    return true;
+  });
+  REQUIRE(figures.ok());
+  file.figures = std::move(*figures);
+  return file;
+}
+
+std::vector<RepeatFile> ExampleRepeats() {
+  std::vector<RepeatFile> out;
+  for (const char* stack : {"base", "cand"}) {
+    for (int repeat = 1; repeat <= 3; ++repeat) out.push_back(ExampleRepeat(stack, repeat));
+  }
+  return out;
+}
+
+std::string ExampleRecords(const std::string& stack, int repeat) {
+  std::string out;
+  int i = 0;
+  for (const auto& request : ExampleRequests(stack, repeat)) {
+    const auto ns = [](double seconds) { return std::to_string(std::llround(seconds * 1e9)); };
+    out += "{\"session\":" + std::to_string(i / 5) + ",\"turn\":" + std::to_string(i % 5) +
+           ",\"id\":\"s\",\"outcome\":\"ok\",\"intended\":null,\"sent\":" + ns(request.sent) +
+           ",\"first_output\":" + ns(*request.first_output) + ",\"last_output\":" + ns(*request.last_output) +
+           ",\"end\":" + ns(request.end) +
+           ",\"input_tokens\":1000,\"cached_tokens\":null,\"output_tokens\":20,\"output_tokens_counted\":"
+           "false,\"first_event_tokens\":1,\"events\":[";
+    int64_t before = 0;
+    for (size_t e = 0; e < request.events.size(); ++e) {
+      const int64_t at = std::llround(request.events[e].first * 1e9);
+      out += (e ? "," : "") + std::to_string(at - before);
+      before = at;
+    }
+    out += "]}\n";
+    ++i;
+  }
+  return out;
+}
+
+void WriteExample(const std::string& directory) {
+  const auto write = [&](const std::string& name, const Result<std::string>& text) {
+    REQUIRE(text.ok());
+    const std::string path = JoinPath(directory, name);
+    REQUIRE(MakeDirs(path.substr(0, path.rfind('/'))).ok());
+    REQUIRE(AtomicWriteFile(path, *text).ok());
+  };
+  write("job.json", Encode(ExampleJob()));
+  write("manifest.json", Encode(ExampleManifest()));
+  PreflightRecord preflight;
+  preflight.job_id = "job-1";
+  preflight.passed = true;
+  preflight.checks = {{"clock", "n1", "pass", "within 100 ms", "0.4 ms", "", "", 0.1}};
+  write("preflight.json", Encode(preflight));
+  write(
+      "plan.json",
+      std::string(
+          R"({"schema_version":1,"head":"n1","machines":[{"name":"n1","address":"10.0.0.1"},{"name":"n2","address":"10.0.0.2"}],"stacks":[{"name":"cand","strategy":"shared","description":"","engine":"vllm","model":"m","simulated":false,"launch":"launch","digest":"bb","gpus":4,"kv":{"path":"tcp","compression":"none","dtype":"bf16","block_tokens":16,"chunk_tokens":null,"hash_seed":0},"entry_url":"http://10.0.0.1:8000","entry_machine":"n1","tiers":[{"source":"remote","bytes":68719476736,"machine":"n1","owner":"cand.store-n1"}],"links":[{"from":"n1","to":"n2","path":"tcp"},{"from":"n2","to":"n1","path":"tcp"}],"processes":[{"id":"cand.store-n1","role":"store","machine":"n1","attached":false,"backend":"process","executable":"valkey-server","image":"","argv":[],"env":{},"secrets":{},"gpus":[],"ports":[6379],"directories":[],"url":"","metrics_url":"","dialect":"redis","host_tier_bytes":0,"disk_tier_bytes":0},{"id":"cand.engine-n1","role":"engine","machine":"n1","attached":false,"backend":"process","executable":"vllm","image":"","argv":[],"env":{},"secrets":{},"gpus":[0,1],"ports":[8001],"directories":[],"url":"http://10.0.0.1:8001","metrics_url":"","dialect":"vllm","host_tier_bytes":0,"disk_tier_bytes":0},{"id":"cand.engine-n2","role":"engine","machine":"n2","attached":false,"backend":"process","executable":"vllm","image":"","argv":[],"env":{},"secrets":{},"gpus":[0,1],"ports":[8001],"directories":[],"url":"http://10.0.0.2:8001","metrics_url":"","dialect":"vllm","host_tier_bytes":0,"disk_tier_bytes":0},{"id":"cand.router-n1","role":"router","machine":"n1","attached":false,"backend":"process","executable":"vllm-router","image":"","argv":[],"env":{},"secrets":{},"gpus":[],"ports":[8000],"directories":[],"url":"http://10.0.0.1:8000","metrics_url":"","dialect":"vllm-router","host_tier_bytes":0,"disk_tier_bytes":0}]}],"cycles":[],"line_pairs":[],"estimated_seconds":7200,"notes":[]})"
+          "\n"));
+  for (int cycle = 1; cycle <= 3; ++cycle) {
+    VerifyRecord verify;
+    verify.job_id = "job-1";
+    verify.cycle = cycle;
+    verify.stack = "cand";
+    verify.passed = true;
+    verify.started = "2026-11-30T11:59:00.000Z";
+    verify.ended = "2026-11-30T11:59:20.000Z";
+    verify.checks = {{"tokens_through_router", "", "pass", "tokens", "16 tokens", "", "", 0.4},
+                     {"cross_machine_load", "", "pass", "at least 512 tokens", "1024 tokens", "", "", 1.2}};
+    verify.proofs["cross_machine_load"] = {{"cand.engine-n2", "n2",
+                                            "vllm:prompt_tokens_by_source_total{source=external_kv_transfer}",
+                                            0.0, 1024.0, "at least 512 tokens"}};
+    write(VerifyFile(cycle), Encode(verify));
+    TeardownRecord teardown;
+    teardown.job_id = "job-1";
+    teardown.cycle = cycle;
+    teardown.stack = "cand";
+    teardown.cause = "all repeats done";
+    teardown.outcome = "CLEAN";
+    teardown.items = {{"n1", "process", "cand.store-n1", "removed", "cgroup empty, removed", "", false}};
+    write(TeardownFile(cycle), Encode(teardown));
+  }
+  std::vector<RepeatFile> repeats = ExampleRepeats();
+  for (const RepeatFile& repeat : repeats) {
+    write(DirectoryOf(repeat) + "/repeat.json", Encode(repeat));
+    auto out = ZstdWriter::Create(JoinPath(directory, DirectoryOf(repeat) + "/requests.jsonl.zst"));
+    REQUIRE(out.ok());
+    REQUIRE((*out)->Write(ExampleRecords(repeat.facts.point.stack, repeat.facts.repeat)).ok());
+    REQUIRE((*out)->Finish().ok());
+  }
+  write("summary.json", Encode(Summarize(ExampleJob(), ExampleManifest(), repeats, RequestsIn(directory))));
+}
+
+}  // namespace poolmark::test

@@ -1,0 +1,182 @@
+// Every file of a results directory: written, read, cut off, edited, of another version.
+#include "common/base/files.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/base/zstd_file.h"
+#include "common/load/record.h"
+#include "common/results/compute.h"
+#include "common/results/directory.h"
+#include "common/results/layout.h"
+#include "common/results/samples.h"
+#include "common/results/summarize.h"
+#include "common/results/sums.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/results/example.h"
+
+using namespace poolmark;
+using namespace poolmark::results;
+using poolmark::test::TempDir;
+
+TEST_CASE("every file reads back as it was written", "[E13]") {
+  const RepeatFile repeat = test::ExampleRepeat("cand", 2);
+  const auto text = Encode(repeat);
+  REQUIRE(text.ok());
+  const auto again = DecodeRepeat(*text, "repeat.json");
+  INFO(again.status().ToString());
+  REQUIRE(again.ok());
+  CHECK(*Encode(*again) == *text);
+  CHECK(*Encode(*DecodeManifest(*Encode(test::ExampleManifest()), "m")) == *Encode(test::ExampleManifest()));
+  CHECK(*Encode(*DecodeJob(*Encode(test::ExampleJob()), "j")) == *Encode(test::ExampleJob()));
+  VerifyRecord verify;
+  verify.proofs["cross_machine_load"] = {
+      {"engine-n2", "n2", "vllm:prompt_tokens_by_source_total", 0.0, NotMeasured{"gone"}, ">= 512"}};
+  CHECK(*Encode(*DecodeVerify(*Encode(verify), "v")) == *Encode(verify));
+  TeardownRecord teardown;
+  teardown.items = {{"n1", "process", "engine", "removed", "cgroup empty", "", true}};
+  CHECK(*Encode(*DecodeTeardown(*Encode(teardown), "t")) == *Encode(teardown));
+  PreflightRecord preflight;
+  preflight.line_rates = {{"n1",
+                           "n2",
+                           "tcp",
+                           "iperf3",
+                           "3.12",
+                           9.4e9,
+                           {9.3e9, 9.4e9},
+                           10,
+                           4,
+                           NotMeasured{"TCP"},
+                           NotMeasured{"TCP"}}};
+  CHECK(*Encode(*DecodePreflight(*Encode(preflight), "p")) == *Encode(preflight));
+}
+
+TEST_CASE("another schema version is refused by name", "[K9]") {
+  std::string text = *Encode(test::ExampleJob());
+  text.replace(text.find("\"schema_version\": 1"), 19, "\"schema_version\": 7");
+  const auto job = DecodeJob(text, "job.json");
+  CHECK(ErrorOf(job.status()).code == "schema_version");
+  CHECK_THAT(std::string(job.status().message()),
+             Catch::Contains("schema_version is 7, this program reads 1"));
+}
+
+TEST_CASE("a file cut at any byte is refused, never half read", "[K3]") {
+  const std::string text = *Encode(test::ExampleRepeat("cand", 1));
+  for (size_t cut = 0; cut + 2 < text.size(); cut += 97)
+    CHECK_FALSE(DecodeRepeat(text.substr(0, cut), "r").ok());
+}
+
+TEST_CASE("a wrong type is named with its path", "[K2]") {
+  std::string text = *Encode(test::ExampleRepeat("cand", 1));
+  const size_t at = text.find("\"gpus\": ");
+  text.replace(at, 9, "\"gpus\": \"four\"");
+  const auto repeat = DecodeRepeat(text, "repeat.json");
+  CHECK_THAT(std::string(repeat.status().message()), Catch::Contains("facts.gpus is not a whole number"));
+}
+
+TEST_CASE("a directory says what it can and names what it cannot", "[C28]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  auto all = ReadDirectory(dir.path());
+  INFO(all.status().ToString());
+  REQUIRE(all.ok());
+  CHECK(all->repeats.size() == 6);
+  CHECK(all->problems.empty());
+  const std::string victim = dir / RepeatDir("cand", "code", "c4", 2) + "/repeat.json";
+  REQUIRE(AtomicWriteFile(victim, ReadFile(victim)->substr(0, 400)).ok());
+  all = ReadDirectory(dir.path());
+  REQUIRE(all.ok());
+  CHECK(all->repeats.size() == 5);
+  REQUIRE(all->problems.size() == 1);
+  CHECK_THAT(all->problems[0].path, Catch::Contains("repeat_2/repeat.json"));
+  CHECK_FALSE(ReadDirectory(dir.path() + "/points").ok());
+}
+
+TEST_CASE("SHA256SUMS finds what differs, is missing and is not listed", "[L3]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  REQUIRE(WriteSums(dir.path()).ok());
+  CHECK(CheckSums(dir.path())->empty());
+  REQUIRE(AtomicWriteFile(dir / "job.json", "{}").ok());
+  REQUIRE(AtomicWriteFile(dir / "extra.txt", "x").ok());
+  REQUIRE(RemoveTree(dir / "manifest.json").ok());
+  const auto problems = CheckSums(dir.path());
+  REQUIRE(problems.ok());
+  REQUIRE(problems->size() == 3);
+  CHECK(problems->at(0).problem == "not listed");
+  CHECK(problems->at(1).problem == "differs");
+  CHECK(problems->at(2).problem == "missing");
+}
+
+TEST_CASE("samples keep values, gaps and resets, and a cut file gives what came before", "[F22]") {
+  TempDir dir;
+  const std::string path = dir / "n1.jsonl.zst";
+  auto writer = SamplesWriter::Create(path, "n1", "2026-11-30T12:00:00.000Z");
+  REQUIRE(writer.ok());
+  REQUIRE((*writer)
+              ->Series({1, "engine", "vllm:prompt_tokens_total", {{"model", "m"}}, "tokens", "counter"})
+              .ok());
+  for (int i = 0; i < 200; ++i) {
+    REQUIRE(
+        (*writer)
+            ->Round({std::chrono::seconds(i), "engine", std::chrono::milliseconds(2), "", {{1, 100.0 * i}}})
+            .ok());
+  }
+  REQUIRE((*writer)->Round({std::chrono::seconds(200), "engine", Nanoseconds(0), "refused", {}}).ok());
+  REQUIRE((*writer)
+              ->Round({std::chrono::seconds(201), "engine", Nanoseconds(0), "", {{1, NotMeasured{"absent"}}}})
+              .ok());
+  REQUIRE((*writer)->Round({std::chrono::seconds(202), "engine", Nanoseconds(0), "", {{1, 0.25}}}).ok());
+  REQUIRE((*writer)->Gap({std::chrono::seconds(203), std::chrono::seconds(209), "agent away"}).ok());
+  REQUIRE((*writer)->Reset({std::chrono::seconds(210), "engine", 0, "process started anew"}).ok());
+  REQUIRE((*writer)->Finish().ok());
+  const auto log = ReadSamples(path);
+  INFO(log.status().ToString());
+  REQUIRE(log.ok());
+  CHECK(log->values.at(1).size() == 201);
+  CHECK(log->values.at(1)[7].value == 700);
+  CHECK(log->values.at(1).back().value == 0.25);
+  CHECK(log->not_measured.at(1) == "absent");
+  CHECK(log->failed_rounds == 1);
+  CHECK(log->gaps.at(0).reason == "agent away");
+  CHECK(log->resets.size() == 1);
+  CHECK(log->truncated.empty());
+  const std::string whole = *ReadFile(path);
+  REQUIRE(AtomicWriteFile(path, whole.substr(0, whole.size() - 20)).ok());
+  const auto cut = ReadSamples(path);
+  if (cut.ok()) CHECK_FALSE(cut->truncated.empty());
+}
+
+TEST_CASE("summary: means over valid repeats, preliminary below three, invalid ones as diagnostics",
+          "[E11][E12][I8]") {
+  auto repeats = test::ExampleRepeats();
+  auto summary = Summarize(test::ExampleJob(), test::ExampleManifest(), repeats);
+  REQUIRE(summary.points.size() == 2);
+  CHECK(summary.verdict == "VALID");
+  const auto& ttft = summary.points[1].figures.at("ttft_mean_seconds");
+  CHECK(ttft.n == 3);
+  CHECK(ttft.low.has_value());
+  CHECK_FALSE(summary.points[1].preliminary);
+  for (auto& repeat : repeats) {
+    if (repeat.facts.repeat == 1 && repeat.facts.point.stack == "cand") {
+      repeat.figures.valid = false;
+      repeat.figures.reasons = {{stats::Reason::kMachineSilent, "n2"}};
+    }
+  }
+  summary = Summarize(test::ExampleJob(), test::ExampleManifest(), repeats);
+  CHECK(summary.points[1].preliminary);
+  CHECK(summary.points[1].figures.at("ttft_mean_seconds").n == 2);
+  for (auto& repeat : repeats) repeat.figures.valid = false;
+  summary = Summarize(test::ExampleJob(), test::ExampleManifest(), repeats);
+  CHECK(summary.verdict == "INVALID");
+  CHECK(summary.points[0].diagnostic);
+  CHECK_FALSE(summary.points[0].publishable);
+}
+
+TEST_CASE("the measured line, per-GPU figures and captured reuse come out of one function", "[H10][E4][B4]") {
+  const RepeatFile repeat = test::ExampleRepeat("cand", 1);
+  CHECK(repeat.figures.measured_line == "Measured over 15 min after a 5 min warm-up");
+  CHECK(*repeat.figures.output_tokens_per_second_per_gpu ==
+        Approx(repeat.figures.requests.output_tokens_per_second / 4));
+  CHECK(*repeat.figures.reuse_captured == Approx(*repeat.figures.reused / *repeat.facts.reuse.reusable));
+  CHECK(repeat.figures.valid);
+}
