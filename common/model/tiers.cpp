@@ -45,6 +45,12 @@ bool Tiers::Place(BlockHash hash, std::vector<Move>* moves) {
   return true;
 }
 
+void Tiers::RestoreDisk(BlockHash hash, std::vector<Move>* moves) {
+  std::vector<BlockHash> evicted;
+  disk_.Insert(hash, &evicted);
+  for (BlockHash old : evicted) moves->push_back({Move::Kind::kDropDisk, old});
+}
+
 void Tiers::Forget(Tier tier, BlockHash hash) {
   if (tier == Tier::kHost) host_.Erase(hash);
   if (tier == Tier::kDisk) disk_.Erase(hash);

@@ -41,6 +41,8 @@ class Tiers {
   // A block that now is on the GPU (computed, or loaded from another tier): remembered there and in the
   // tiers below; the byte movements needed are appended. False when no GPU block is free.
   bool Place(BlockHash hash, std::vector<Move>* moves);
+  // A block that lay on disk before: as if just written there.
+  void RestoreDisk(BlockHash hash, std::vector<Move>* moves);
   // Bytes of the block turned out unreadable: forgotten in that tier.
   void Forget(Tier tier, BlockHash hash);
 
