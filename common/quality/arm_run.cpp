@@ -1,0 +1,164 @@
+#include "common/quality/arm_run.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/time_format.h"
+#include "common/base/version.h"
+#include "common/quality/codec.h"
+#include "common/quality/extract.h"
+
+namespace poolmark::quality {
+namespace {
+
+constexpr int kCounterTries = 5;
+
+class ArmRun {
+ public:
+  ArmRun(const Plan& plan, const std::string& role, int64_t run_index, const ArmRunOptions& options,
+         const RunContext& context)
+      : plan_(plan),
+        options_(options),
+        context_(context),
+        counters_(context.client, options.blend_metrics_url),
+        sender_(context.client, context.clock, context.sleep, context.interrupted, options.sender) {
+    Arm& arm = pass_.arm;
+    arm.plan_fingerprint = plan.plan_fingerprint;
+    arm.role = role;
+    arm.run_index = run_index;
+    arm.label = ArmLabel(role, run_index);
+    arm.url = options.sender.url;
+    arm.blend_metrics_url = options.blend_metrics_url;
+    arm.lmcache_version = Version();
+    arm.engagement_measured = !options.blend_metrics_url.empty();
+  }
+
+  Result<std::optional<Pass>> Go() {
+    Arm& arm = pass_.arm;
+    arm.started_at = IsoLocal(context_.clock->Wall());
+    arm.engine_version = sender_.EngineVersion();
+    if (arm.engagement_measured) {
+      POOLMARK_ASSIGN_OR_RETURN(last_, ReadCounters());
+    }
+    if (options_.stores) Store();
+    Counters start;
+    if (arm.engagement_measured) {
+      // The counters cover the measured questions: what the store requests looked up is no reuse, and their
+      // last events land within the delay.
+      context_.sleep(options_.settle);
+      POOLMARK_ASSIGN_OR_RETURN(start, ReadCounters());
+      if (options_.stores && !plan_.store_requests.empty() &&
+          start.fingerprints_registered == last_.fingerprints_registered) {
+        Note(
+            "warning: the store requests registered no new chunk: the cache was warm before, or does not "
+            "index them");
+      }
+      last_ = start;
+    }
+    Measure();
+    if (context_.interrupted->load()) return std::optional<Pass>();
+    if (arm.engagement_measured) {
+      context_.sleep(options_.settle);
+      POOLMARK_ASSIGN_OR_RETURN(Counters end, ReadCounters());
+      arm.counters = Difference(end, start);
+    }
+    arm.finished_at = IsoLocal(context_.clock->Wall());
+    arm.num_questions = static_cast<int64_t>(pass_.answers.size());
+    return std::optional<Pass>(std::move(pass_));
+  }
+
+ private:
+  // The pass cannot do without this reading: several tries.
+  Result<Counters> ReadCounters() {
+    Result<Counters> read = counters_.Read();
+    for (int i = 1; i < kCounterTries && !read.ok() && !context_.interrupted->load(); ++i) {
+      context_.sleep(std::chrono::seconds(1));
+      read = counters_.Read();
+    }
+    return read;
+  }
+
+  void Store() {
+    Pace pace(context_, pass_.arm.label + " store");
+    int64_t total = static_cast<int64_t>(plan_.store_requests.size());
+    int64_t done = 0;
+    for (const StoreRequest& store : plan_.store_requests) {
+      SendOutcome outcome = sender_.Send(store.messages, 1);
+      if (context_.interrupted->load()) return;
+      if (!outcome.successful) {
+        if (pass_.arm.store_failures++ == 0) Note(absl::StrCat(store.request_id, " failed: ", outcome.error));
+      }
+      pace.Step(++done, total, pass_.arm.store_failures);
+    }
+  }
+
+  void Measure() {
+    Pace pace(context_, pass_.arm.label);
+    int64_t total = static_cast<int64_t>(plan_.samples.size());
+    int64_t failed = 0;
+    for (const Sample& sample : plan_.samples) {
+      if (context_.interrupted->load()) return;
+      SendOutcome outcome = sender_.Send(sample.messages, plan_.settings.max_output_tokens);
+      if (context_.interrupted->load()) return;
+      Answer answer;
+      answer.qid = sample.qid;
+      answer.request_id = sample.request_id;
+      answer.successful = outcome.successful;
+      answer.response = std::move(outcome.response);
+      answer.answer = outcome.successful ? ExtractAnswer(answer.response) : "";
+      answer.ttft_seconds = outcome.ttft_seconds;
+      answer.num_output_tokens = outcome.num_output_tokens;
+      if (pass_.arm.engagement_measured) answer.counters = SinceLast();
+      if (!outcome.successful && failed++ == 0)
+        Note(absl::StrCat(sample.request_id, " failed: ", outcome.error));
+      pass_.answers.push_back(std::move(answer));
+      pace.Step(static_cast<int64_t>(pass_.answers.size()), total, failed);
+    }
+  }
+
+  // This question's share. A reading that fails leaves null here and lands in the next question's.
+  std::optional<Counters> SinceLast() {
+    Result<Counters> now = counters_.Read();
+    if (!now.ok()) {
+      if (!said_unreadable_) Note(absl::StrCat("counters: ", std::string(now.status().message())));
+      said_unreadable_ = true;
+      return std::nullopt;
+    }
+    Counters delta = Difference(*now, last_);
+    last_ = *now;
+    return delta;
+  }
+
+  void Note(const std::string& text) const {
+    if (context_.note) context_.note(absl::StrCat(pass_.arm.label, ": ", text));
+  }
+
+  const Plan& plan_;
+  const ArmRunOptions& options_;
+  const RunContext& context_;
+  BlendCounters counters_;
+  Sender sender_;
+  Counters last_;
+  bool said_unreadable_ = false;
+  Pass pass_;
+};
+
+}  // namespace
+
+Pace::Pace(const RunContext& context, std::string stage)
+    : context_(context), stage_(std::move(stage)), start_(context.clock->Steady()) {}
+
+void Pace::Step(int64_t done, int64_t total, int64_t failed) {
+  if (!context_.progress) return;
+  Nanoseconds now = context_.clock->Steady();
+  if (done < total && done > 1 && now - last_ < std::chrono::milliseconds(500)) return;
+  last_ = now;
+  RunProgress progress{stage_, done, total, failed, std::nullopt};
+  if (done > 0) progress.left = (now - start_) / done * (total - done);
+  context_.progress(progress);
+}
+
+Result<std::optional<Pass>> RunArm(const Plan& plan, const std::string& role, int64_t run_index,
+                                   const ArmRunOptions& options, const RunContext& context) {
+  return ArmRun(plan, role, run_index, options, context).Go();
+}
+
+}  // namespace poolmark::quality

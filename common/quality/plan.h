@@ -1,0 +1,43 @@
+// Builds the plan of a run: store requests, measured prompts, and for every passage how it gets into the
+// cache. Deterministic: the same questions, settings and tokenizer give the same bytes. Needs a tokenizer;
+// analyze does not.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/quality/dataset.h"
+#include "common/quality/types.h"
+#include "common/tokenizer/tokenizer.h"
+
+namespace poolmark::quality {
+
+struct PlanNotes {
+  std::vector<std::string> warnings;
+  int64_t plannable_tokens = 0;  // tokens of all measured prompts
+};
+
+// "key=value" of --template-kwargs: true/false in any case, whole numbers, else text. Later ones win.
+Result<TemplateKwargs> ParseTemplateKwargs(const std::vector<std::string>& arguments);
+// The object that goes to the template and to requests.
+std::string TemplateKwargsJson(const TemplateKwargs& kwargs);
+
+// All problems of the settings at once.
+Status CheckSettings(const Settings& settings);
+
+// `progress(done, total)` is called now and then. created_at and lmcache_version are left for the caller.
+using PlanProgress = std::function<void(int64_t done, int64_t total)>;
+Result<Plan> BuildPlan(const Settings& settings, const std::vector<Question>& questions,
+                       tokenizer::Tokenizer* tokenizer, PlanNotes* notes,
+                       const PlanProgress& progress = nullptr);
+
+// The measured order of a question's passages in the reordered scenario: a permutation that is never the
+// identity for two or more (decision Q8).
+std::vector<size_t> MeasuredOrder(int64_t seed, const std::string& qid, size_t passages);
+
+// What must hold for every plan of ours and whatever digests can show for a foreign one: dense ids, digests,
+// references between records, blocks found in their store requests. Empty when sound.
+std::vector<std::string> PlanProblems(const Plan& plan);
+
+}  // namespace poolmark::quality

@@ -1,0 +1,198 @@
+#include "common/quality/runner.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/digest.h"
+#include "common/base/files.h"
+#include "common/base/time_format.h"
+#include "common/base/version.h"
+#include "common/quality/arm_run.h"
+#include "common/quality/codec.h"
+#include "common/quality/dataset.h"
+#include "common/quality/plan.h"
+#include "common/tokenizer/local.h"
+#include "common/tokenizer/tokenizer.h"
+
+namespace poolmark::quality {
+namespace {
+
+// Which settings of two plans differ, as "chunk_size is 16, the directory's is 256".
+std::string Differences(const Settings& ours, const Settings& theirs) {
+  std::vector<std::string> out;
+  auto compare = [&](const char* name, const auto& a, const auto& b) {
+    if (a != b) out.push_back(absl::StrCat(name, " is ", a, ", the directory's is ", b));
+  };
+  compare("model", ours.model, theirs.model);
+  compare("dataset", ours.dataset, theirs.dataset);
+  compare("task", ours.task, theirs.task);
+  compare("scenario", ours.scenario, theirs.scenario);
+  compare("num_samples (--limit)", ours.num_samples, theirs.num_samples);
+  compare("chunk_size", ours.chunk_size, theirs.chunk_size);
+  compare("max_output_tokens", ours.max_output_tokens, theirs.max_output_tokens);
+  compare("template_kwargs", TemplateKwargsJson(ours.template_kwargs),
+          TemplateKwargsJson(theirs.template_kwargs));
+  compare("seed", ours.seed, theirs.seed);
+  compare("filler", ours.filler.value_or("absent"), theirs.filler.value_or("absent"));
+  compare("min_unit_tokens", ours.min_unit_tokens.value_or(-1), theirs.min_unit_tokens.value_or(-1));
+  std::string text;
+  for (const std::string& item : out) absl::StrAppend(&text, text.empty() ? "" : "; ", item);
+  if (text.empty())
+    text = "the settings are equal, but the prompts differ: data set, tokenizer or program version changed";
+  return text;
+}
+
+class Run {
+ public:
+  Run(const RunOptions& options, const RunContext& context)
+      : options_(options), context_(context), directory_(options.out) {}
+
+  Result<RunReport> Go() {
+    POOLMARK_RETURN_IF_ERROR(Check());
+    POOLMARK_RETURN_IF_ERROR(MakeDirs(options_.out));
+    // Refuse another schema before any work.
+    POOLMARK_ASSIGN_OR_RETURN(std::optional<Plan> existing, directory_.LoadPlan());
+    POOLMARK_RETURN_IF_ERROR(directory_.CheckArms());
+    POOLMARK_RETURN_IF_ERROR(MakePlan());
+    if (Interrupted()) return Finished();
+    if (existing) {
+      if (existing->plan_fingerprint != plan_.plan_fingerprint) {
+        return Precondition(
+            directory_.File("plan.json"),
+            absl::StrCat("is of another plan: ", Differences(plan_.settings, existing->settings)),
+            "use the same settings, or another --out");
+      }
+    } else {
+      plan_.created_at = IsoLocal(context_.clock->Wall());
+      plan_.lmcache_version = Version();
+      POOLMARK_RETURN_IF_ERROR(directory_.SavePlan(plan_));
+      Note(absl::StrCat("plan: ", plan_.samples.size(), " questions, ", plan_.store_requests.size(),
+                        " store requests, ", plan_.padding->prompt_tokens, " prompt tokens, fingerprint ",
+                        plan_.plan_fingerprint));
+    }
+    if (!options_.reference_url.empty()) {
+      for (int64_t i = 0; i < options_.reference_repeats; ++i)
+        POOLMARK_RETURN_IF_ERROR(Pass("reference", i, options_.reference_url));
+    }
+    if (!options_.control_url.empty()) POOLMARK_RETURN_IF_ERROR(Pass("control", 0, options_.control_url));
+    if (!options_.candidate_url.empty())
+      POOLMARK_RETURN_IF_ERROR(Pass("candidate", 0, options_.candidate_url));
+    return Finished();
+  }
+
+ private:
+  bool Interrupted() const { return context_.interrupted->load(); }
+  void Note(const std::string& text) const {
+    if (context_.note) context_.note(text);
+  }
+  Result<RunReport> Finished() {
+    report_.interrupted = Interrupted();
+    return report_;
+  }
+
+  Status Check() const {
+    POOLMARK_RETURN_IF_ERROR(CheckSettings(options_.settings));
+    if (options_.reference_url.empty() && options_.control_url.empty() && options_.candidate_url.empty()) {
+      return InvalidInput("", "no arm to run", "give --reference-url, --control-url or --candidate-url");
+    }
+    if (options_.reference_repeats < 1) {
+      return InvalidInput("--reference-repeats",
+                          absl::StrCat("is ", options_.reference_repeats, ", at least 1 is needed"));
+    }
+    if (!options_.blend_metrics_url.empty() && options_.candidate_url.empty()) {
+      return InvalidInput("--capture-blend-metrics", "is for the candidate, which is not run",
+                          "give --candidate-url");
+    }
+    for (const std::string& url : {options_.reference_url, options_.control_url, options_.candidate_url}) {
+      if (!url.empty()) POOLMARK_RETURN_IF_ERROR(http::ParseUrl(ApiBase(url)).status());
+    }
+    if (!options_.blend_metrics_url.empty()) {
+      // Long before the pass that needs it.
+      POOLMARK_RETURN_IF_ERROR(BlendCounters(context_.client, options_.blend_metrics_url).Read().status());
+    }
+    return absl::OkStatus();
+  }
+
+  Result<std::unique_ptr<tokenizer::Tokenizer>> OpenTokenizer() const {
+    if (!options_.tokenizer.empty()) return tokenizer::OpenLocal(options_.tokenizer);
+    for (const std::string& url : {options_.reference_url, options_.control_url, options_.candidate_url}) {
+      if (!url.empty())
+        return tokenizer::OpenEndpoint(context_.client, ServerRoot(url), options_.settings.model);
+    }
+    return Internal("", "no arm to ask for tokens");
+  }
+
+  Status MakePlan() {
+    POOLMARK_ASSIGN_OR_RETURN(std::string file, ResolveDataset(options_.settings.dataset));
+    POOLMARK_ASSIGN_OR_RETURN(std::vector<Question> questions,
+                              ReadDataset(file, options_.settings.num_samples));
+    POOLMARK_ASSIGN_OR_RETURN(std::unique_ptr<tokenizer::Tokenizer> tokenizer, OpenTokenizer());
+    POOLMARK_ASSIGN_OR_RETURN(std::string digest, Sha256OfFile(file));
+    Note(absl::StrCat("data set ", file, " (sha256 ", digest.substr(0, 16), "), tokens by ",
+                      tokenizer->Description()));
+    PlanNotes notes;
+    Pace pace(context_, "plan");
+    POOLMARK_ASSIGN_OR_RETURN(plan_,
+                              BuildPlan(options_.settings, questions, tokenizer.get(), &notes,
+                                        [&](int64_t done, int64_t total) { pace.Step(done, total, 0); }));
+    for (const std::string& warning : notes.warnings) Note("warning: " + warning);
+    return absl::OkStatus();
+  }
+
+  // A finished pass of this label with the same URL, when such are kept.
+  bool Kept(const std::string& label, const std::string& url) const {
+    if (!options_.resume) return false;
+    std::string file = directory_.File(absl::StrCat("arm_", label, ".json"));
+    Result<std::string> text = ReadFile(file);
+    Result<Arm> arm = text.ok() ? DecodeArm(*text, file) : Result<Arm>(text.status());
+    return arm.ok() && arm->plan_fingerprint == plan_.plan_fingerprint && arm->url == url &&
+           (label != "candidate" || arm->blend_metrics_url == options_.blend_metrics_url) &&
+           FileExists(directory_.File(absl::StrCat("answers_", label, ".jsonl")));
+  }
+
+  Status Pass(const std::string& role, int64_t run_index, const std::string& url) {
+    if (Interrupted()) return absl::OkStatus();
+    std::string label = ArmLabel(role, run_index);
+    if (Kept(label, url)) {
+      report_.kept.push_back(label);
+      last_role_ = role;  // later passes of the role join this one
+      return absl::OkStatus();
+    }
+    bool candidate = role == "candidate";
+    ArmRunOptions arm_options;
+    arm_options.sender = {url, options_.settings.model, TemplateKwargsJson(options_.settings.template_kwargs),
+                          options_.api_key, options_.request_timeout};
+    arm_options.stores = role != "reference";
+    arm_options.blend_metrics_url = candidate ? options_.blend_metrics_url : "";
+    arm_options.settle = options_.settle;
+    POOLMARK_ASSIGN_OR_RETURN(std::optional<quality::Pass> pass,
+                              RunArm(plan_, role, run_index, arm_options, context_));
+    if (!pass) return absl::OkStatus();  // interrupted: nothing of it is saved
+    std::string text;
+    for (const Answer& answer : pass->answers) {
+      POOLMARK_ASSIGN_OR_RETURN(std::string line, EncodeAnswer(answer));
+      text += line;
+      if (!answer.successful) ++report_.failed_questions;
+    }
+    report_.failed_stores += pass->arm.store_failures;
+    POOLMARK_RETURN_IF_ERROR(directory_.SavePass(pass->arm, text, last_role_ != role));
+    last_role_ = role;
+    report_.saved.push_back(label);
+    return absl::OkStatus();
+  }
+
+  const RunOptions& options_;
+  const RunContext& context_;
+  Directory directory_;
+  Plan plan_;
+  std::string last_role_;
+  RunReport report_;
+};
+
+}  // namespace
+
+Result<RunReport> RunArms(const RunOptions& options, const RunContext& context) {
+  return Run(options, context).Go();
+}
+
+}  // namespace poolmark::quality

@@ -1,0 +1,162 @@
+#include "common/quality/sender.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+#include "common/quality/chat_stream.h"
+
+namespace poolmark::quality {
+namespace {
+
+constexpr int kAttempts = 3;
+
+bool Retryable(int status) {
+  return status == 408 || status == 409 || status == 429 || status >= 500;
+}
+
+// retry-after-ms, else retry-after in seconds; dates and what is beyond a minute are not followed.
+std::optional<Nanoseconds> RetryAfter(const http::Response& response) {
+  for (const auto& [name, unit] : {std::pair("retry-after-ms", 1e6), std::pair("retry-after", 1e9)}) {
+    std::optional<std::string> value = response.header(name);
+    if (!value) continue;
+    double number = 0;
+    auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), number);
+    double nanoseconds = number * unit;
+    if (error == std::errc() && nanoseconds > 0 && nanoseconds <= 60e9)
+      return Nanoseconds(static_cast<int64_t>(nanoseconds));
+  }
+  return std::nullopt;
+}
+
+// Half to even on the exact value, as Python's round(x, 4).
+double RoundTo4(double seconds) {
+  char buffer[400];
+  auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, seconds, std::chars_format::fixed, 4);
+  if (error != std::errc()) return seconds;
+  double rounded = seconds;
+  std::from_chars(buffer, end, rounded);
+  return rounded;
+}
+
+}  // namespace
+
+std::string ApiBase(std::string url) {
+  while (!url.empty() && url.back() == '/') url.pop_back();
+  if (url.find("://") == url.npos && !url.starts_with("unix:")) url = "http://" + url;
+  if (!url.ends_with("/v1")) url += "/v1";
+  return url;
+}
+
+std::string ServerRoot(std::string url) {
+  std::string base = ApiBase(std::move(url));
+  base.resize(base.size() - 3);
+  return base;
+}
+
+Sender::Sender(http::Client* client, const Clock* clock, Sleep sleep, const std::atomic<bool>* interrupted,
+               Options options)
+    : client_(client),
+      clock_(clock),
+      sleep_(std::move(sleep)),
+      interrupted_(interrupted),
+      options_(std::move(options)) {}
+
+std::string Sender::Body(const Messages& messages, int64_t max_tokens) const {
+  Json list = Json::array();
+  for (const Message& m : messages) list.push_back({{"role", m.role}, {"content", m.content}});
+  Json body = {{"model", options_.model}, {"stream", true}};
+  body["messages"] = std::move(list);
+  body["max_tokens"] = max_tokens;
+  body["stream_options"] = {{"include_usage", true}};
+  body["temperature"] = 0.0;
+  Result<Json> kwargs = ParseJson(options_.template_kwargs_json, "template kwargs");
+  if (kwargs.ok() && !kwargs->empty()) body["chat_template_kwargs"] = *std::move(kwargs);
+  return DumpJson(body).value_or("");
+}
+
+SendOutcome Sender::Send(const Messages& messages, int64_t max_tokens) {
+  SendOutcome outcome;
+  std::string body = Body(messages, max_tokens);
+  Nanoseconds backoff = std::chrono::milliseconds(500);
+  while (outcome.attempts < kAttempts) {
+    ++outcome.attempts;
+    std::optional<Nanoseconds> wait;
+    if (!Attempt(body, &outcome, &wait) || outcome.attempts == kAttempts || interrupted_->load()) break;
+    sleep_(wait.value_or(backoff));
+    if (interrupted_->load()) break;
+    backoff = std::min<Nanoseconds>(backoff * 2, std::chrono::seconds(8));
+  }
+  return outcome;
+}
+
+bool Sender::Attempt(const std::string& body, SendOutcome* outcome, std::optional<Nanoseconds>* wait) {
+  http::Request request;
+  request.method = "POST";
+  Result<http::Url> url = http::ParseUrl(ApiBase(options_.url) + "/chat/completions");
+  if (!url.ok()) {
+    outcome->error = std::string(url.status().message());
+    return false;
+  }
+  request.url = *std::move(url);
+  request.headers = {
+      {"Content-Type", "application/json"},
+      {"Accept", "application/json"},
+      {"Authorization", absl::StrCat("Bearer ", options_.api_key.empty() ? "sk-dummy" : options_.api_key)}};
+  request.body = body;
+  request.timeout = options_.timeout;
+  request.idle_timeout = options_.timeout;
+  request.max_body_bytes = 512u << 20;
+  ChatStream stream;
+  bool streaming = false;
+  Nanoseconds start = clock_->Steady();
+  Result<http::Response> response = client_->Stream(request, [&](std::string_view piece, Nanoseconds now) {
+    streaming = true;
+    return stream.Feed(piece, now) && !interrupted_->load();
+  });
+  outcome->error.clear();
+  if (!response.ok()) {
+    outcome->error = std::string(response.status().message());
+    // A stream that broke, or a request that ran into its limit, is not sent again.
+    return !streaming && !absl::IsDeadlineExceeded(response.status());
+  }
+  if (response->status < 200 || response->status > 299) {
+    outcome->error = absl::StrCat("HTTP ", response->status, ": ",
+                                  ValidUtf8(std::string_view(response->body).substr(0, 300)));
+    *wait = RetryAfter(*response);
+    return Retryable(response->status);
+  }
+  if (interrupted_->load()) {
+    outcome->error = "interrupted";
+    return false;
+  }
+  stream.End();
+  std::optional<Nanoseconds> first = stream.first_output();
+  if (stream.failed() || !first) {
+    outcome->error = stream.failed() ? stream.error() : "no output";
+    return false;
+  }
+  outcome->successful = true;
+  outcome->response = ValidUtf8(stream.text());
+  outcome->num_output_tokens = stream.output_tokens();
+  outcome->ttft_seconds = RoundTo4(std::max(0.0, std::chrono::duration<double>(*first - start).count()));
+  return false;
+}
+
+std::optional<std::string> Sender::EngineVersion() {
+  http::Request request;
+  Result<http::Url> url = http::ParseUrl(ServerRoot(options_.url) + "/version");
+  if (!url.ok()) return std::nullopt;
+  request.url = *std::move(url);
+  Result<http::Response> response = client_->Send(request);
+  if (!response.ok() || response->status != 200) return std::nullopt;
+  Result<Json> json = ParseJson(response->body, "version");
+  if (!json.ok() || !json->is_object() || !json->contains("version") || !(*json)["version"].is_string())
+    return std::nullopt;
+  return ValidUtf8((*json)["version"].get<std::string>());
+}
+
+}  // namespace poolmark::quality

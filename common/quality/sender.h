@@ -1,0 +1,62 @@
+// Sends one chat request and reports its outcome as the answers file holds it. Requests, retries and what
+// counts as a success are those of LMCache's released sender: temperature 0, no seed; three attempts on
+// refused connections, 408, 409, 429 and 5xx; text of a broken stream is discarded. Not thread-safe per
+// object.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/http/client.h"
+#include "common/quality/types.h"
+
+namespace poolmark::quality {
+
+struct SendOutcome {
+  bool successful = false;
+  std::string response;
+  std::optional<double> ttft_seconds;  // of the last attempt
+  int64_t num_output_tokens = 0;
+  int attempts = 0;
+  std::string error;  // why it failed
+};
+
+// "host:port", with or without scheme, trailing "/" and "/v1" -> the API's base, which ends in "/v1".
+std::string ApiBase(std::string url);
+// The same without "/v1".
+std::string ServerRoot(std::string url);
+
+class Sender {
+ public:
+  // Waits; returns early when the run is interrupted.
+  using Sleep = std::function<void(Nanoseconds)>;
+  struct Options {
+    std::string url;
+    std::string model;
+    std::string template_kwargs_json = "{}";
+    std::string api_key;  // "" sends "sk-dummy", as the openai client's users do
+    Nanoseconds timeout = std::chrono::seconds(600);
+  };
+  Sender(http::Client* client, const Clock* clock, Sleep sleep, const std::atomic<bool>* interrupted,
+         Options options);
+
+  SendOutcome Send(const Messages& messages, int64_t max_tokens);
+  // GET /version, nothing on any failure.
+  std::optional<std::string> EngineVersion();
+  // The body of a request, for tests and records.
+  std::string Body(const Messages& messages, int64_t max_tokens) const;
+
+ private:
+  // True when another attempt may help; `wait` is what the server asked for.
+  bool Attempt(const std::string& body, SendOutcome* outcome, std::optional<Nanoseconds>* wait);
+
+  http::Client* client_;
+  const Clock* clock_;
+  Sleep sleep_;
+  const std::atomic<bool>* interrupted_;
+  Options options_;
+};
+
+}  // namespace poolmark::quality

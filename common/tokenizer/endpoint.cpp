@@ -1,0 +1,128 @@
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+#include "common/tokenizer/tokenizer.h"
+
+namespace poolmark::tokenizer {
+namespace {
+
+// "http://host:port" of a base URL that may end in "/" or "/v1" and may lack its scheme.
+std::string Root(std::string url) {
+  while (!url.empty() && url.back() == '/') url.pop_back();
+  if (url.find("://") == url.npos && !url.starts_with("unix:")) url = "http://" + url;
+  if (url.ends_with("/v1")) url.resize(url.size() - 3);
+  return url;
+}
+
+class Endpoint : public Tokenizer {
+ public:
+  Endpoint(http::Client* client, std::string root, std::string model)
+      : client_(client), root_(std::move(root)), model_(std::move(model)) {}
+
+ protected:
+  Result<Json> Post(const std::string& path, const Json& body) {
+    std::string where = root_ + path;
+    http::Request request;
+    request.method = "POST";
+    POOLMARK_ASSIGN_OR_RETURN(request.url, http::ParseUrl(where));
+    request.headers = {{"Content-Type", "application/json"}};
+    POOLMARK_ASSIGN_OR_RETURN(request.body, DumpJson(body));
+    request.timeout = std::chrono::seconds(60);
+    POOLMARK_ASSIGN_OR_RETURN(http::Response response, client_->Send(request));
+    if (response.status != 200) {
+      return Unavailable(
+          where, absl::StrCat("answered ", response.status, ": ", ValidUtf8(response.body.substr(0, 200))));
+    }
+    return ParseJson(response.body, where);
+  }
+
+  Result<TokenIds> Ids(const std::string& path, const Result<Json>& answer) {
+    if (!answer.ok()) return answer.status();
+    std::string where = root_ + path;
+    if (!answer->is_object() || !answer->contains("tokens") || !(*answer)["tokens"].is_array()) {
+      return InvalidInput(where, "the answer has no array 'tokens'",
+                          "give --tokenizer with a tokenizer.json instead");
+    }
+    TokenIds ids;
+    for (const Json& token : (*answer)["tokens"]) {
+      if (!token.is_number_unsigned() || token.get<uint64_t>() > UINT32_MAX) {
+        return InvalidInput(where, "'tokens' holds something that is no token id");
+      }
+      ids.push_back(token.get<uint32_t>());
+    }
+    return ids;
+  }
+
+  http::Client* client_;
+  std::string root_;
+  std::string model_;
+};
+
+class VllmEndpoint final : public Endpoint {
+ public:
+  using Endpoint::Endpoint;
+  Result<TokenIds> Encode(std::string_view text) override {
+    return Ids(
+        "/tokenize",
+        Post("/tokenize", {{"model", model_}, {"prompt", ValidUtf8(text)}, {"add_special_tokens", false}}));
+  }
+  Result<TokenIds> EncodeChat(const ChatMessages& messages, const std::string& kwargs_json) override {
+    Json body = {{"model", model_}, {"add_generation_prompt", true}, {"add_special_tokens", false}};
+    body["messages"] = Json::array();
+    for (const auto& [role, content] : messages)
+      body["messages"].push_back({{"role", role}, {"content", content}});
+    POOLMARK_ASSIGN_OR_RETURN(Json kwargs, ParseJson(kwargs_json, "template kwargs"));
+    if (!kwargs.empty()) body["chat_template_kwargs"] = std::move(kwargs);
+    return Ids("/tokenize", Post("/tokenize", body));
+  }
+  std::string Description() const override { return absl::StrCat("endpoint ", root_, "/tokenize"); }
+};
+
+class LlamaEndpoint final : public Endpoint {
+ public:
+  using Endpoint::Endpoint;
+  Result<TokenIds> Encode(std::string_view text) override {
+    return Ids(
+        "/tokenize",
+        Post("/tokenize", {{"content", ValidUtf8(text)}, {"add_special", false}, {"parse_special", true}}));
+  }
+  Result<TokenIds> EncodeChat(const ChatMessages& messages, const std::string& kwargs_json) override {
+    Json body = {{"add_generation_prompt", true}};
+    body["messages"] = Json::array();
+    for (const auto& [role, content] : messages)
+      body["messages"].push_back({{"role", role}, {"content", content}});
+    POOLMARK_ASSIGN_OR_RETURN(Json kwargs, ParseJson(kwargs_json, "template kwargs"));
+    if (!kwargs.empty()) body["chat_template_kwargs"] = std::move(kwargs);
+    POOLMARK_ASSIGN_OR_RETURN(Json rendered, Post("/apply-template", body));
+    if (!rendered.is_object() || !rendered.contains("prompt") || !rendered["prompt"].is_string()) {
+      return InvalidInput(root_ + "/apply-template", "the answer has no text 'prompt'");
+    }
+    return Encode(rendered["prompt"].get<std::string>());
+  }
+  std::string Description() const override {
+    return absl::StrCat("endpoint ", root_, "/apply-template + /tokenize");
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> OpenEndpoint(http::Client* client, const std::string& base_url,
+                                                const std::string& model) {
+  std::string root = Root(base_url);
+  const ChatMessages probe = {{"user", "a b"}};
+  std::unique_ptr<Tokenizer> vllm = std::make_unique<VllmEndpoint>(client, root, model);
+  Result<TokenIds> first = vllm->EncodeChat(probe, "{}");
+  // llama.cpp answers any /tokenize, with no tokens when there is no "content".
+  if (first.ok() && !first->empty()) return vllm;
+  std::unique_ptr<Tokenizer> llama = std::make_unique<LlamaEndpoint>(client, root, model);
+  Result<TokenIds> second = llama->EncodeChat(probe, "{}");
+  if (second.ok() && !second->empty()) return llama;
+  return Unavailable(
+      root + "/tokenize",
+      absl::StrCat("no tokenize endpoint that is known here answers (",
+                   std::string(first.ok() ? second.status().message() : first.status().message()), ")"),
+      "give --tokenizer with the model's tokenizer.json or its directory");
+}
+
+}  // namespace poolmark::tokenizer

@@ -1,0 +1,19 @@
+// The tokenizer in this process: a Hugging Face tokenizer.json with the chat template of
+// tokenizer_config.json, through the `tokenizers` and `minijinja` crates (rust/). Only where the build has
+// POOLMARK_TOKENIZER; elsewhere OpenLocal() says so.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "common/tokenizer/tokenizer.h"
+
+namespace poolmark::tokenizer {
+
+// Whether this build can open files.
+bool LocalAvailable();
+
+// `path`: a tokenizer.json or the directory that holds it. The chat template comes from chat_template.jinja
+// or tokenizer_config.json beside it.
+Result<std::unique_ptr<Tokenizer>> OpenLocal(const std::string& path);
+
+}  // namespace poolmark::tokenizer

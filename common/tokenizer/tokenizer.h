@@ -1,0 +1,38 @@
+// Token ids of texts and of chat requests as one model counts them: either asked of the engine's tokenize
+// endpoint or computed here from a tokenizer.json (see local.h). Counting for load shapes has its own seam
+// (common/workload/tokens.h). Implementations may be used by several threads at once.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/http/client.h"
+
+namespace poolmark::tokenizer {
+
+using TokenIds = std::vector<uint32_t>;
+using ChatMessages = std::vector<std::pair<std::string, std::string>>;  // (role, content)
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  // Without begin- and end-of-text tokens; control tokens written in the text are recognised.
+  virtual Result<TokenIds> Encode(std::string_view text) = 0;
+  // The whole prompt of a chat request: template, generation prompt, `kwargs_json` (an object, "{}" for none)
+  // given to the template.
+  virtual Result<TokenIds> EncodeChat(const ChatMessages& messages, const std::string& kwargs_json) = 0;
+  // What it is, for provenance: "endpoint http://… (vllm)", "file …/tokenizer.json".
+  virtual std::string Description() const = 0;
+};
+
+// The tokenize endpoint of the engine at `base_url`: vLLM's and SGLang's (/tokenize with "messages" or
+// "prompt") or llama.cpp's (/apply-template and /tokenize with "content"); which one is found by asking.
+// Errors name the URL. `client` must outlive the result.
+Result<std::unique_ptr<Tokenizer>> OpenEndpoint(http::Client* client, const std::string& base_url,
+                                                const std::string& model);
+
+}  // namespace poolmark::tokenizer
