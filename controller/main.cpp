@@ -1,0 +1,196 @@
+// poolmark-controller: makes a cluster, hands out enrolment tokens, and serves. Only the command line is
+// here.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include "common/base/digest.h"
+#include "common/base/log.h"
+#include "common/base/time_format.h"
+#include "common/base/version.h"
+#include "common/rpc/contexts.h"
+#include "controller/ca/ca.h"
+#include "controller/ca/settings.h"
+
+namespace {
+
+using poolmark::Error;
+using poolmark::Status;
+
+constexpr int kExitRefused = 1;
+constexpr int kExitUsage = 2;
+constexpr int kExitOurFault = 70;
+
+int Report(const Status& status) {
+  if (status.ok()) return 0;
+  std::cerr << "poolmark-controller: " << status.message() << "\n";
+  if (status.code() == absl::StatusCode::kInvalidArgument) return kExitUsage;
+  return status.code() == absl::StatusCode::kInternal ? kExitOurFault : kExitRefused;
+}
+
+std::string UserName() {
+  const char* user = std::getenv("SUDO_USER");
+  if (user == nullptr || *user == 0) user = std::getenv("USER");
+  return user == nullptr || *user == 0 ? "admin" : user;
+}
+
+void AddInit(CLI::App& app, std::string& state, int& exit_code) {
+  auto options = std::make_shared<poolmark::controller::InitOptions>();
+  auto no_admin = std::make_shared<bool>(false);
+  CLI::App* init =
+      app.add_subcommand("init", "Make a new cluster: CA, the controller's certificate, the first admin");
+  options->admin = UserName();
+  options->config_dir = poolmark::rpc::ContextStore::DefaultDir();
+  init->add_option("--cluster", options->cluster, "Name of the cluster (default: a random one)");
+  init->add_option("--listen", options->settings.listen, "Address of the API")->capture_default_str();
+  init->add_option("--enroll-listen", options->settings.enroll_listen, "Address for enrolment")
+      ->capture_default_str();
+  init->add_option("--advertise", options->settings.advertise,
+                   "Address of the API as others reach it (default: the one listened on)");
+  init->add_option("--enroll-advertise", options->settings.enroll_advertise,
+                   "Address for enrolment as others reach it");
+  init->add_flag("--allow-any-address", options->settings.allow_any_address, "Permit 0.0.0.0 and [::]");
+  init->add_option("--admin", options->admin, "Name of the first admin")->capture_default_str();
+  init->add_option("--context", options->context,
+                   "Name of the admin's CLI context (default: the cluster's name)");
+  init->add_option("--config-dir", options->config_dir, "Configuration directory of the admin's CLI")
+      ->capture_default_str();
+  init->add_flag("--no-admin", *no_admin,
+                 "Make no admin: 'token create --user NAME --role admin' can do it later");
+  init->callback([options, no_admin, &state, &exit_code] {
+    options->state = state;
+    if (options->cluster.empty()) options->cluster = "pool-" + poolmark::RandomHex(3);
+    if (options->context.empty()) options->context = options->cluster;
+    if (*no_admin) options->admin.clear();
+    Status status = poolmark::controller::Init(*options, poolmark::RealClock());
+    exit_code = Report(status);
+    if (!status.ok()) return;
+    std::cout << "cluster " << options->cluster << " is made in " << state << "\n";
+    if (!options->admin.empty())
+      std::cout << "admin '" << options->admin << "' is logged in: poolmark --context " << options->context
+                << " machines\n";
+    std::cout << "next:  poolmark-controller serve --state " << state << "\n"
+              << "then, for each machine:  poolmark-controller token create --machine NAME --state " << state
+              << "\n";
+  });
+}
+
+void AddToken(CLI::App& app, std::string& state, int& exit_code) {
+  struct Options {
+    std::string machine, user, role = "operator", ttl = "1h";
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* token = app.add_subcommand("token", "One-time enrolment tokens");
+  token->require_subcommand(1);
+  CLI::App* create =
+      token->add_subcommand("create", "Make a token for one machine or one user and print it, once");
+  auto* machine = create->add_option("--machine", options->machine,
+                                     "For the machine of this name: poolmark-agent join TOKEN");
+  auto* user = create->add_option("--user", options->user, "For the user of this name: poolmark login TOKEN")
+                   ->excludes(machine);
+  create->add_option("--role", options->role, "Of a user: viewer, automation, operator or admin")
+      ->needs(user)
+      ->check(CLI::IsMember({"viewer", "automation", "operator", "admin"}))
+      ->capture_default_str();
+  create->add_option("--ttl", options->ttl, "How long it can be used")->capture_default_str();
+  create->callback([options, &state, &exit_code] {
+    if (options->machine.empty() == options->user.empty()) {
+      exit_code =
+          Report(poolmark::InvalidInput("token create", "for whom?", "give --machine NAME or --user NAME"));
+      return;
+    }
+    auto life = poolmark::ParseDuration(options->ttl);
+    if (!life.ok()) {
+      exit_code = Report(poolmark::InvalidInput("--ttl", std::string(life.status().message())));
+      return;
+    }
+    const bool is_machine = !options->machine.empty();
+    auto role = is_machine ? poolmark::rpc::Role::kAgent : *poolmark::rpc::ParseRole(options->role);
+    auto text = poolmark::controller::CreateToken(state, is_machine ? options->machine : options->user, role,
+                                                  *life, poolmark::RealClock());
+    exit_code = Report(text.status());
+    if (text.ok()) std::cout << *text << "\n";
+  });
+}
+
+void AddCertificates(CLI::App& app, std::string& state, int& exit_code) {
+  CLI::App* certificates = app.add_subcommand("cert", "Certificates that this CA has signed");
+  certificates->require_subcommand(1);
+  certificates->add_subcommand("list", "Newest first: role, name, serial, end, revoked")
+      ->callback([&state, &exit_code] {
+        auto authority = poolmark::controller::Authority::Open(poolmark::controller::AuthorityDir(state),
+                                                               poolmark::RealClock());
+        if (!authority.ok()) return void(exit_code = Report(authority.status()));
+        auto issued = (*authority)->Issued();
+        if (!issued.ok()) return void(exit_code = Report(issued.status()));
+        for (const auto& entry : *issued) {
+          std::cout << poolmark::rpc::RoleName(entry.role) << "\t" << entry.name << "\t" << entry.serial
+                    << "\t" << poolmark::IsoUtc(entry.not_after) << (entry.revoked ? "\trevoked" : "")
+                    << "\n";
+        }
+      });
+  struct Options {
+    std::string machine, user;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* revoke =
+      certificates->add_subcommand("revoke", "Refuse every certificate of a machine or a user from now on");
+  auto* machine = revoke->add_option("--machine", options->machine, "Name of the machine");
+  revoke->add_option("--user", options->user, "Name of the user")->excludes(machine);
+  revoke->callback([options, &state, &exit_code] {
+    if (options->machine.empty() == options->user.empty()) {
+      exit_code =
+          Report(poolmark::InvalidInput("cert revoke", "whose?", "give --machine NAME or --user NAME"));
+      return;
+    }
+    auto authority = poolmark::controller::Authority::Open(poolmark::controller::AuthorityDir(state),
+                                                           poolmark::RealClock());
+    if (!authority.ok()) return void(exit_code = Report(authority.status()));
+    const bool is_machine = !options->machine.empty();
+    auto count = (*authority)->Revoke(is_machine, is_machine ? options->machine : options->user);
+    exit_code = Report(count.status());
+    if (count.ok()) std::cout << *count << " certificates revoked\n";
+  });
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Head of a Poolmark pool: queue, steps, results, API");
+  app.require_subcommand(1);
+  std::string state = "/var/lib/poolmark";
+  if (const char* wish = std::getenv("POOLMARK_STATE_DIR")) state = wish;
+  app.add_option("--state", state, "State directory (or POOLMARK_STATE_DIR)")->capture_default_str();
+  app.fallthrough();
+  std::string level = "info";
+  app.add_option("--log-level", level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+  app.parse_complete_callback([&level] { poolmark::SetLogLevel(level); });
+  int exit_code = 0;
+  AddInit(app, state, exit_code);
+  AddToken(app, state, exit_code);
+  AddCertificates(app, state, exit_code);
+  app.add_subcommand("version", "Print the version")->callback([] {
+    std::cout << poolmark::Version() << "\n";
+  });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    int code = app.exit(error);
+    return code == 0 ? 0 : kExitUsage;
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "poolmark-controller: " << error.what() << "\n";
+    return kExitOurFault;
+  }
+}
