@@ -146,6 +146,8 @@ void Engine::Loaded(Sequence* sequence, LoadResult result) {
     if (result.lost) {
       ++counters_.lost_blocks;
       tiers_.Forget(result.lost->tier, result.lost->hash);
+      if (result.lost->tier == Tier::kHost) storage_->DropHost(result.lost->hash);
+      if (result.lost->tier == Tier::kDisk) storage_->DropDisk(result.lost->hash);
     }
     for (const LoadedBlock& loaded : result.blocks) sequence->cached[Index(loaded.tier)] += block;
     sequence->found += result.blocks.size();
