@@ -30,10 +30,14 @@ struct Sha256::State {
   ~State() { EVP_MD_CTX_free(context); }
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) { EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr); }
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr);
+}
 Sha256::~Sha256() = default;
 
-void Sha256::Update(std::string_view bytes) { EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()); }
+void Sha256::Update(std::string_view bytes) {
+  EVP_DigestUpdate(state_->context, bytes.data(), bytes.size());
+}
 
 std::string Sha256::Hex() {
   std::array<unsigned char, 32> digest{};
@@ -54,7 +58,8 @@ Result<std::string> Sha256OfFile(const std::string& path) {
   Sha256 hash;
   std::vector<char> buffer(1 << 16);
   ssize_t got;
-  while ((got = read(fd, buffer.data(), buffer.size())) > 0) hash.Update({buffer.data(), static_cast<size_t>(got)});
+  while ((got = read(fd, buffer.data(), buffer.size())) > 0)
+    hash.Update({buffer.data(), static_cast<size_t>(got)});
   int error = errno;
   close(fd);
   if (got < 0) return FromErrno(path, "reading", error);
@@ -73,7 +78,8 @@ std::string NewUuid() {
   bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);
   bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3f) | 0x80);
   std::string hex = ToHex(bytes.data(), 16);
-  return hex.substr(0, 8) + "-" + hex.substr(8, 4) + "-" + hex.substr(12, 4) + "-" + hex.substr(16, 4) + "-" + hex.substr(20);
+  return hex.substr(0, 8) + "-" + hex.substr(8, 4) + "-" + hex.substr(12, 4) + "-" + hex.substr(16, 4) + "-" +
+         hex.substr(20);
 }
 
 }  // namespace poolmark

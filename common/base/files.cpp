@@ -94,13 +94,15 @@ Status RemoveAt(int parent, const std::string& name, const std::string& shown, u
   }
   closedir(dir);
   if (!status.ok()) return status;
-  if (unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) return FromErrno(shown, "removing", errno);
+  if (unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
+    return FromErrno(shown, "removing", errno);
   ++*removed;
   return absl::OkStatus();
 }
 
 Status ListBelow(const std::string& root, const std::string& relative, std::vector<std::string>* out) {
-  POOLMARK_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDir(relative.empty() ? root : JoinPath(root, relative)));
+  POOLMARK_ASSIGN_OR_RETURN(std::vector<std::string> names,
+                            ListDir(relative.empty() ? root : JoinPath(root, relative)));
   for (const std::string& name : names) {
     std::string child = relative.empty() ? name : JoinPath(relative, name);
     struct stat info {};
@@ -153,7 +155,8 @@ Status AppendFile(const std::string& path, std::string_view content, bool sync, 
 }
 
 Status RenameDurably(const std::string& from, const std::string& to) {
-  if (rename(from.c_str(), to.c_str()) != 0) return FromErrno(to, absl::StrCat("renaming '", from, "' into place"), errno);
+  if (rename(from.c_str(), to.c_str()) != 0)
+    return FromErrno(to, absl::StrCat("renaming '", from, "' into place"), errno);
   return SyncDirectory(DirName(to));
 }
 
@@ -167,7 +170,8 @@ Status SyncDirectory(const std::string& path) {
 Status MakeDirs(const std::string& path, unsigned mode) {
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     std::string part = path.substr(0, slash);
-    if (!part.empty() && mkdir(part.c_str(), mode) != 0 && errno != EEXIST) return FromErrno(part, "making the directory", errno);
+    if (!part.empty() && mkdir(part.c_str(), mode) != 0 && errno != EEXIST)
+      return FromErrno(part, "making the directory", errno);
     if (slash == std::string::npos) break;
   }
   struct stat info {};
@@ -186,7 +190,8 @@ Result<uint64_t> RemoveTree(const std::string& path) {
   while (clean.size() > 1 && clean.back() == '/') clean.pop_back();
   size_t slash = clean.rfind('/');
   std::string name = slash == std::string::npos ? clean : clean.substr(slash + 1);
-  if (name.empty() || name == "." || name == "..") return InvalidInput(path, "is no path that may be removed");
+  if (name.empty() || name == "." || name == "..")
+    return InvalidInput(path, "is no path that may be removed");
   Fd parent(open(DirName(clean).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   uint64_t removed = 0;
   if (parent.get() < 0) {

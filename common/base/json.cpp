@@ -59,9 +59,11 @@ class Builder {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) {
-    std::string_view text = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    std::string_view text =
+        error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
     size_t tail = text.find("] ");
-    problem = absl::StrCat("byte ", position, ": ", std::string(tail == text.npos ? text : text.substr(tail + 2)).substr(0, 300));
+    problem = absl::StrCat("byte ", position, ": ",
+                           std::string(tail == text.npos ? text : text.substr(tail + 2)).substr(0, 300));
     return false;
   }
 
@@ -80,10 +82,12 @@ class Builder {
       top.push_back(std::forward<Value>(value));
       return &top.back();
     }
-    // Duplicate keys are refused above or replace the earlier value, so no search is needed in the first case.
+    // Duplicate keys are refused above or replace the earlier value, so no search is needed in the first
+    // case.
     auto& object = top.get_ref<Json::object_t&>();
     if (limits_.reject_duplicate_keys) {
-      static_cast<std::vector<std::pair<const std::string, Json>>&>(object).emplace_back(std::move(key_), Json(std::forward<Value>(value)));
+      static_cast<std::vector<std::pair<const std::string, Json>>&>(object).emplace_back(
+          std::move(key_), Json(std::forward<Value>(value)));
       return &static_cast<std::vector<std::pair<const std::string, Json>>&>(object).back().second;
     }
     Json& slot = object[key_];
@@ -128,7 +132,10 @@ size_t DecodeUtf8(std::string_view text, size_t at, uint32_t* code) {
     *code = first;
     return 1;
   }
-  size_t length = first >= 0xf0 && first <= 0xf4 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
+  size_t length = first >= 0xf0 && first <= 0xf4  ? 4
+                  : first >= 0xe0 && first < 0xf0 ? 3
+                  : first >= 0xc2 && first < 0xe0 ? 2
+                                                  : 0;
   if (length == 0 || at + length > text.size()) return 0;
   uint32_t value = first & (0xffu >> (length + 1));
   for (size_t i = 1; i < length; ++i) {
@@ -155,13 +162,27 @@ void PythonString(std::string_view text, std::string* out) {
     }
     i += length;
     switch (code) {
-      case '"': *out += "\\\""; break;
-      case '\\': *out += "\\\\"; break;
-      case '\n': *out += "\\n"; break;
-      case '\r': *out += "\\r"; break;
-      case '\t': *out += "\\t"; break;
-      case '\b': *out += "\\b"; break;
-      case '\f': *out += "\\f"; break;
+      case '"':
+        *out += "\\\"";
+        break;
+      case '\\':
+        *out += "\\\\";
+        break;
+      case '\n':
+        *out += "\\n";
+        break;
+      case '\r':
+        *out += "\\r";
+        break;
+      case '\t':
+        *out += "\\t";
+        break;
+      case '\b':
+        *out += "\\b";
+        break;
+      case '\f':
+        *out += "\\f";
+        break;
       default:
         if (code >= 0x20 && code < 0x7f) {
           *out += static_cast<char>(code);
@@ -170,7 +191,8 @@ void PythonString(std::string_view text, std::string* out) {
           *out += buffer;
         } else {
           code -= 0x10000;
-          std::snprintf(buffer, sizeof buffer, "\\u%04x\\u%04x", 0xd800 + (code >> 10), 0xdc00 + (code & 0x3ff));
+          std::snprintf(buffer, sizeof buffer, "\\u%04x\\u%04x", 0xd800 + (code >> 10),
+                        0xdc00 + (code & 0x3ff));
           *out += buffer;
         }
     }
@@ -180,15 +202,26 @@ void PythonString(std::string_view text, std::string* out) {
 
 Status PythonValue(const Json& json, bool sort_keys, std::string* out) {
   switch (json.type()) {
-    case Json::value_t::null: *out += "null"; break;
-    case Json::value_t::boolean: *out += json.get<bool>() ? "true" : "false"; break;
-    case Json::value_t::number_integer: absl::StrAppend(out, json.get<int64_t>()); break;
-    case Json::value_t::number_unsigned: absl::StrAppend(out, json.get<uint64_t>()); break;
+    case Json::value_t::null:
+      *out += "null";
+      break;
+    case Json::value_t::boolean:
+      *out += json.get<bool>() ? "true" : "false";
+      break;
+    case Json::value_t::number_integer:
+      absl::StrAppend(out, json.get<int64_t>());
+      break;
+    case Json::value_t::number_unsigned:
+      absl::StrAppend(out, json.get<uint64_t>());
+      break;
     case Json::value_t::number_float:
-      if (!std::isfinite(json.get<double>())) return Internal("", "a number that is not finite has no JSON form");
+      if (!std::isfinite(json.get<double>()))
+        return Internal("", "a number that is not finite has no JSON form");
       *out += PythonFloat(json.get<double>());
       break;
-    case Json::value_t::string: PythonString(json.get_ref<const std::string&>(), out); break;
+    case Json::value_t::string:
+      PythonString(json.get_ref<const std::string&>(), out);
+      break;
     case Json::value_t::array: {
       *out += '[';
       bool first = true;
@@ -204,7 +237,9 @@ Status PythonValue(const Json& json, bool sort_keys, std::string* out) {
       std::vector<std::pair<std::string_view, const Json*>> members;
       for (auto it = json.begin(); it != json.end(); ++it) members.emplace_back(it.key(), &it.value());
       // UTF-8 bytes sort like code points.
-      if (sort_keys) std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      if (sort_keys)
+        std::sort(members.begin(), members.end(),
+                  [](const auto& a, const auto& b) { return a.first < b.first; });
       *out += '{';
       bool first = true;
       for (const auto& [key, value] : members) {
@@ -217,7 +252,8 @@ Status PythonValue(const Json& json, bool sort_keys, std::string* out) {
       *out += '}';
       break;
     }
-    default: return Internal("", "a value of this type has no JSON form");
+    default:
+      return Internal("", "a value of this type has no JSON form");
   }
   return absl::OkStatus();
 }
@@ -226,7 +262,8 @@ Status PythonValue(const Json& json, bool sort_keys, std::string* out) {
 
 Result<Json> ParseJson(std::string_view text, std::string_view where, JsonLimits limits) {
   if (text.size() > limits.max_bytes) {
-    return InvalidInput(std::string(where), absl::StrCat("JSON text of ", text.size(), " bytes, at most ", limits.max_bytes, " are read"));
+    return InvalidInput(std::string(where), absl::StrCat("JSON text of ", text.size(), " bytes, at most ",
+                                                         limits.max_bytes, " are read"));
   }
   Builder builder(limits);
   bool ok = Json::sax_parse(text.begin(), text.end(), &builder);
@@ -244,7 +281,8 @@ Result<std::vector<Json>> ParseJsonLines(std::string_view text, std::string_view
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
     if (!row.empty() && row.back() == '\r') row.remove_suffix(1);
     if (row.find_first_not_of(" \t") == row.npos) continue;
-    POOLMARK_ASSIGN_OR_RETURN(Json value, ParseJson(row, absl::StrCat(std::string(where), ":", line), limits));
+    POOLMARK_ASSIGN_OR_RETURN(Json value,
+                              ParseJson(row, absl::StrCat(std::string(where), ":", line), limits));
     rows.push_back(std::move(value));
   }
   return rows;

@@ -23,7 +23,8 @@ struct JsonLimits {
 Result<Json> ParseJson(std::string_view text, std::string_view where = "", JsonLimits limits = {});
 
 // One object per line. Blank lines are skipped. The error names "where:line".
-Result<std::vector<Json>> ParseJsonLines(std::string_view text, std::string_view where, JsonLimits limits = {});
+Result<std::vector<Json>> ParseJsonLines(std::string_view text, std::string_view where,
+                                         JsonLimits limits = {});
 
 // Refuses NaN and Infinity; invalid UTF-8 in strings becomes U+FFFD. indent < 0: one line, ", " and ": "
 // are not used (compact).

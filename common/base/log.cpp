@@ -78,14 +78,16 @@ void Log(LogLevel level, std::string_view event, std::initializer_list<LogField>
   std::string_view name = kLevelNames[static_cast<int>(level)];
   std::string line;
   if (WriteJson()) {
-    line = "{\"ts\":\"" + IsoUtc(RealClock().Wall()) + "\",\"level\":\"" + std::string(name) + "\",\"event\":\"" + Escape(event) + "\"";
+    line = "{\"ts\":\"" + IsoUtc(RealClock().Wall()) + "\",\"level\":\"" + std::string(name) +
+           "\",\"event\":\"" + Escape(event) + "\"";
     for (const LogField& field : fields) {
       line += ",\"" + Escape(field.key) + "\":\"" + Escape(Redact(field.value)) + "\"";
     }
     line += "}\n";
   } else {
     line = IsoUtc(RealClock().Wall()) + " " + std::string(name) + " " + Escape(event);
-    for (const LogField& field : fields) line += " " + Escape(field.key) + "=\"" + Escape(Redact(field.value)) + "\"";
+    for (const LogField& field : fields)
+      line += " " + Escape(field.key) + "=\"" + Escape(Redact(field.value)) + "\"";
     line += "\n";
   }
   // One write a line: lines of several threads and processes do not mix.

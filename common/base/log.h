@@ -13,8 +13,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 struct LogField {
   template <class Number>
-    requires(std::is_arithmetic_v<Number>)
-  LogField(std::string_view k, Number number) : key(k), value(std::to_string(number)) {}
+  requires(std::is_arithmetic_v<Number>) LogField(std::string_view k, Number number)
+      : key(k), value(std::to_string(number)) {}
   LogField(std::string_view k, std::string v) : key(k), value(std::move(v)) {}
   LogField(std::string_view k, const char* v) : key(k), value(v) {}
   LogField(std::string_view k, std::string_view v) : key(k), value(v) {}

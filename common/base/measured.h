@@ -17,7 +17,7 @@ template <class T>
 class Measured {
  public:
   Measured() : value_(NotMeasured{"not read"}) {}
-  Measured(T value) : value_(std::move(value)) {}           // NOLINT: implicit on purpose
+  Measured(T value) : value_(std::move(value)) {}                // NOLINT: implicit on purpose
   Measured(NotMeasured missing) : value_(std::move(missing)) {}  // NOLINT
 
   bool has_value() const { return std::holds_alternative<T>(value_); }

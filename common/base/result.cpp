@@ -23,7 +23,8 @@ Status ToStatus(const Error& error) {
   }
   Status status(error.kind == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : error.kind, text);
   const std::string sep(1, kSeparator);
-  status.SetPayload(kPayload, absl::Cord(absl::StrCat(error.code, sep, error.where, sep, error.message, sep, error.hint)));
+  status.SetPayload(
+      kPayload, absl::Cord(absl::StrCat(error.code, sep, error.where, sep, error.message, sep, error.hint)));
   return status;
 }
 
@@ -44,23 +45,29 @@ Error ErrorOf(const Status& status) {
 }
 
 Status InvalidInput(std::string where, std::string message, std::string hint) {
-  return ToStatus(Error{absl::StatusCode::kInvalidArgument, "invalid_input", std::move(where), std::move(message), std::move(hint)});
+  return ToStatus(Error{absl::StatusCode::kInvalidArgument, "invalid_input", std::move(where),
+                        std::move(message), std::move(hint)});
 }
 Status NotFound(std::string where, std::string message, std::string hint) {
-  return ToStatus(Error{absl::StatusCode::kNotFound, "not_found", std::move(where), std::move(message), std::move(hint)});
+  return ToStatus(
+      Error{absl::StatusCode::kNotFound, "not_found", std::move(where), std::move(message), std::move(hint)});
 }
 Status Precondition(std::string where, std::string message, std::string hint) {
-  return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "failed_precondition", std::move(where), std::move(message), std::move(hint)});
+  return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "failed_precondition", std::move(where),
+                        std::move(message), std::move(hint)});
 }
 Status Unavailable(std::string where, std::string message, std::string hint) {
-  return ToStatus(Error{absl::StatusCode::kUnavailable, "unavailable", std::move(where), std::move(message), std::move(hint)});
+  return ToStatus(Error{absl::StatusCode::kUnavailable, "unavailable", std::move(where), std::move(message),
+                        std::move(hint)});
 }
 Status Internal(std::string where, std::string message, std::string hint) {
-  return ToStatus(Error{absl::StatusCode::kInternal, "internal", std::move(where), std::move(message), std::move(hint)});
+  return ToStatus(
+      Error{absl::StatusCode::kInternal, "internal", std::move(where), std::move(message), std::move(hint)});
 }
 Status FromErrno(std::string where, const std::string& doing, int error_number) {
   absl::StatusCode kind = absl::ErrnoToStatus(error_number, "").code();
-  return ToStatus(Error{kind, "os_error", std::move(where), absl::StrCat(doing, ": ", std::strerror(error_number)), ""});
+  return ToStatus(
+      Error{kind, "os_error", std::move(where), absl::StrCat(doing, ": ", std::strerror(error_number)), ""});
 }
 
 Status ToStatus(const Errors& errors) {

@@ -46,10 +46,10 @@ Status ToStatus(const Errors& errors);
 
 #define POOLMARK_CONCAT_INNER(a, b) a##b
 #define POOLMARK_CONCAT(a, b) POOLMARK_CONCAT_INNER(a, b)
-#define POOLMARK_RETURN_IF_ERROR(expression)                       \
-  do {                                                             \
-    ::poolmark::Status poolmark_status = (expression);             \
-    if (!poolmark_status.ok()) return poolmark_status;             \
+#define POOLMARK_RETURN_IF_ERROR(expression)           \
+  do {                                                 \
+    ::poolmark::Status poolmark_status = (expression); \
+    if (!poolmark_status.ok()) return poolmark_status; \
   } while (false)
 #define POOLMARK_ASSIGN_OR_RETURN_IMPL(result, declaration, expression) \
   auto result = (expression);                                           \

@@ -24,7 +24,8 @@ Split SplitSeconds(Nanoseconds wall) {
 }
 
 Status BadDuration(std::string_view text) {
-  return InvalidInput("", absl::StrCat("'", std::string(text), "' is no duration"), "write 250ms, 2s, 20m, 1h or 1h30m");
+  return InvalidInput("", absl::StrCat("'", std::string(text), "' is no duration"),
+                      "write 250ms, 2s, 20m, 1h or 1h30m");
 }
 
 }  // namespace
@@ -37,7 +38,8 @@ std::string IsoLocal(Nanoseconds wall) {
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
   long offset = parts.tm_gmtoff / 60;
   char zone[40];
-  std::snprintf(zone, sizeof zone, "%c%02ld:%02ld", offset < 0 ? '-' : '+', std::labs(offset) / 60, std::labs(offset) % 60);
+  std::snprintf(zone, sizeof zone, "%c%02ld:%02ld", offset < 0 ? '-' : '+', std::labs(offset) / 60,
+                std::labs(offset) % 60);
   return absl::StrCat(text, zone);
 }
 
@@ -58,7 +60,8 @@ Result<Nanoseconds> ParseDuration(std::string_view text) {
   if (rest.empty()) return BadDuration(text);
   while (!rest.empty()) {
     double number = 0;
-    auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number, std::chars_format::fixed);
+    auto [end, error] =
+        std::from_chars(rest.data(), rest.data() + rest.size(), number, std::chars_format::fixed);
     if (error != std::errc() || number < 0) return BadDuration(text);
     rest.remove_prefix(static_cast<size_t>(end - rest.data()));
     size_t letters = 0;
@@ -66,14 +69,22 @@ Result<Nanoseconds> ParseDuration(std::string_view text) {
     std::string_view unit = rest.substr(0, letters);
     rest.remove_prefix(letters);
     double scale;
-    if (unit == "ns") scale = 1e-9;
-    else if (unit == "us") scale = 1e-6;
-    else if (unit == "ms") scale = 1e-3;
-    else if (unit == "s" || (unit.empty() && rest.empty() && total_seconds == 0)) scale = 1;
-    else if (unit == "m") scale = 60;
-    else if (unit == "h") scale = 3600;
-    else if (unit == "d") scale = 86400;
-    else return BadDuration(text);
+    if (unit == "ns")
+      scale = 1e-9;
+    else if (unit == "us")
+      scale = 1e-6;
+    else if (unit == "ms")
+      scale = 1e-3;
+    else if (unit == "s" || (unit.empty() && rest.empty() && total_seconds == 0))
+      scale = 1;
+    else if (unit == "m")
+      scale = 60;
+    else if (unit == "h")
+      scale = 3600;
+    else if (unit == "d")
+      scale = 86400;
+    else
+      return BadDuration(text);
     total_seconds += number * scale;
   }
   if (!(total_seconds < 9e9)) return BadDuration(text);

@@ -14,20 +14,29 @@ struct ByteUnit {
   std::string_view name;
   double scale;
 };
-constexpr ByteUnit kByteUnits[] = {
-    {"TiB", 1099511627776.0}, {"GiB", 1073741824.0}, {"MiB", 1048576.0}, {"KiB", 1024.0}, {"TB", 1e12},
-    {"GB", 1e9},              {"MB", 1e6},           {"kB", 1e3},        {"KB", 1e3},      {"B", 1},
-    {"", 1}};
+constexpr ByteUnit kByteUnits[] = {{"TiB", 1099511627776.0},
+                                   {"GiB", 1073741824.0},
+                                   {"MiB", 1048576.0},
+                                   {"KiB", 1024.0},
+                                   {"TB", 1e12},
+                                   {"GB", 1e9},
+                                   {"MB", 1e6},
+                                   {"kB", 1e3},
+                                   {"KB", 1e3},
+                                   {"B", 1},
+                                   {"", 1}};
 
 Status BadBytes(std::string_view text) {
-  return InvalidInput("", absl::StrCat("'", std::string(text), "' is no size"), "write 4096, 512MiB, 64GiB or 10GB");
+  return InvalidInput("", absl::StrCat("'", std::string(text), "' is no size"),
+                      "write 4096, 512MiB, 64GiB or 10GB");
 }
 
 }  // namespace
 
 Result<uint64_t> ParseBytes(std::string_view text) {
   double number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   if (error != std::errc() || number < 0) return BadBytes(text);
   std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
@@ -57,7 +66,8 @@ std::string FormatBytes(uint64_t bytes) {
 
 Result<Ratio> ParseRatio(std::string_view text) {
   auto bad = [&] {
-    return InvalidInput("", absl::StrCat("'", std::string(text), "' is no positive ratio"), "write 1/32, 0.5 or 2");
+    return InvalidInput("", absl::StrCat("'", std::string(text), "' is no positive ratio"),
+                        "write 1/32, 0.5 or 2");
   };
   size_t slash = text.find('/');
   if (slash != std::string_view::npos) {
@@ -73,7 +83,8 @@ Result<Ratio> ParseRatio(std::string_view text) {
   }
   double value = 0;
   auto parsed = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || !(value > 0) || value > 1e6) return bad();
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || !(value > 0) || value > 1e6)
+    return bad();
   int64_t numerator = std::llround(value * 1'000'000);
   if (numerator == 0) return bad();
   int64_t divisor = std::gcd(numerator, int64_t{1'000'000});

@@ -46,15 +46,20 @@ ZstdWriter::~ZstdWriter() = default;
 Result<std::unique_ptr<ZstdWriter>> ZstdWriter::Create(const std::string& path, int level) {
   std::unique_ptr<ZstdWriter> writer(new ZstdWriter);
   writer->state_->path = path;
-  writer->state_->fd = open((path + ".tmp").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  writer->state_->fd =
+      open((path + ".tmp").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (writer->state_->fd < 0) return FromErrno(path + ".tmp", "creating", errno);
   ZSTD_CCtx_setParameter(writer->state_->context, ZSTD_c_compressionLevel, level);
   ZSTD_CCtx_setParameter(writer->state_->context, ZSTD_c_checksumFlag, 1);
   return writer;
 }
 
-Status ZstdWriter::Write(std::string_view bytes) { return state_->Push(bytes, ZSTD_e_continue); }
-Status ZstdWriter::Flush() { return state_->Push({}, ZSTD_e_flush); }
+Status ZstdWriter::Write(std::string_view bytes) {
+  return state_->Push(bytes, ZSTD_e_continue);
+}
+Status ZstdWriter::Flush() {
+  return state_->Push({}, ZSTD_e_flush);
+}
 
 Status ZstdWriter::Finish() {
   POOLMARK_RETURN_IF_ERROR(state_->Push({}, ZSTD_e_end));
@@ -168,6 +173,8 @@ Result<bool> LineReader::Next(std::string* line) {
   }
 }
 
-uint64_t LineReader::line_number() const { return state_->line; }
+uint64_t LineReader::line_number() const {
+  return state_->line;
+}
 
 }  // namespace poolmark

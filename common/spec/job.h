@@ -22,18 +22,18 @@ struct LoadLevel {
 
 struct WorkloadSpec {
   std::string name;
-  std::string shape;                             // agentic, shared-prompt, synthetic, trace
-  std::string file;                              // as written; the controller resolves it to the stored input
+  std::string shape;  // agentic, shared-prompt, synthetic, trace
+  std::string file;   // as written; the controller resolves it to the stored input
   std::vector<LoadLevel> levels;
-  std::optional<Nanoseconds> load_duration;      // agentic only
-  std::optional<Nanoseconds> warm_up;            // agentic only
+  std::optional<Nanoseconds> load_duration;  // agentic only
+  std::optional<Nanoseconds> warm_up;        // agentic only
   // The workload as one JSON object, checked by workload::ParseWorkload (docs/workloads.md), without the
   // load levels; `file` still as written.
   std::string options_json;
 };
 
 struct StackUse {
-  std::string use;                               // file or name of the catalogue
+  std::string use;  // file or name of the catalogue
   std::string as;
   std::map<std::string, std::string> set;
 };
@@ -52,17 +52,17 @@ struct JobSpec {
   std::string pool_file;
   PoolSpec pool;
   std::vector<StackUse> uses;
-  std::vector<StackSpec> stacks;                 // resolved, same order as `uses`
-  std::string baseline;                          // `as` of the baseline stack; empty: none
+  std::vector<StackSpec> stacks;  // resolved, same order as `uses`
+  std::string baseline;           // `as` of the baseline stack; empty: none
   std::vector<WorkloadSpec> workloads;
   int repeats = 3;
-  std::string starting_state = "empty";          // empty or warm
+  std::string starting_state = "empty";  // empty or warm
   std::vector<std::string> slo;
   int line_rate_runs = 3;
   int line_rate_seconds = 10;
-  bool line_rate = true;                         // preflight.line_rate: off switches it off, with a note
+  bool line_rate = true;  // preflight.line_rate: off switches it off, with a note
   std::optional<AccuracySpec> accuracy;
-  std::optional<Nanoseconds> request_deadline;   // per request
+  std::optional<Nanoseconds> request_deadline;  // per request
   uint64_t seed = 42;
 };
 

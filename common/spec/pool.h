@@ -9,14 +9,14 @@
 namespace poolmark::spec {
 
 struct Bmc {
-  std::string kind;     // "redfish" or "ipmitool"
+  std::string kind;  // "redfish" or "ipmitool"
   std::string address;
-  std::string login;    // name of a secret
+  std::string login;  // name of a secret
 };
 
 struct MachineSpec {
   std::string name;
-  std::string tcp_address;                // net.tcp: where KV and requests travel; empty: the agent's own address
+  std::string tcp_address;  // net.tcp: where KV and requests travel; empty: the agent's own address
   std::vector<std::string> rdma_devices;  // net.rdma
   std::optional<unsigned> gpus;           // nothing: all
   std::string disk;                       // where disk tiers go; empty: the agent's work directory
@@ -32,8 +32,8 @@ struct SwitchSpec {
 };
 
 struct PoolSpec {
-  std::string head;                     // empty: the first machine
-  std::vector<MachineSpec> machines;    // empty when only a count was given
+  std::string head;                       // empty: the first machine
+  std::vector<MachineSpec> machines;      // empty when only a count was given
   std::optional<unsigned> machine_count;  // `machines: 4`: the plan picks
   std::vector<SwitchSpec> switches;
 };

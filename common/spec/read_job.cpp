@@ -15,7 +15,8 @@ namespace {
 
 // A bare name of the installed catalogue has no slash and no .yaml.
 bool IsCatalogueName(const std::string& name) {
-  return name.find('/') == std::string::npos && !absl::StrContains(name, ".yaml") && !absl::StrContains(name, ".yml");
+  return name.find('/') == std::string::npos && !absl::StrContains(name, ".yaml") &&
+         !absl::StrContains(name, ".yml");
 }
 
 // The workload library names errors "<where>.<key>: text"; put the line and column of that key before it.
@@ -42,7 +43,8 @@ void AddWorkloadErrors(const Value& value, const Status& status, const std::stri
 
 std::vector<LoadLevel> Levels(const workload::WorkloadSpec& spec) {
   std::vector<LoadLevel> levels;
-  for (int64_t value : spec.concurrency) levels.push_back({LoadLevel::Kind::kConcurrency, static_cast<double>(value)});
+  for (int64_t value : spec.concurrency)
+    levels.push_back({LoadLevel::Kind::kConcurrency, static_cast<double>(value)});
   for (double value : spec.rate) levels.push_back({LoadLevel::Kind::kRate, value});
   for (double value : spec.speedup) levels.push_back({LoadLevel::Kind::kSpeedup, value});
   return levels;
@@ -50,7 +52,8 @@ std::vector<LoadLevel> Levels(const workload::WorkloadSpec& spec) {
 
 std::optional<WorkloadSpec> ReadWorkload(const std::string& name, const Value& value) {
   if (!IsName(name)) {
-    value.Fail(absl::StrCat("'", name, "' is no name for a workload"), "use lower case letters, digits, '.', '_' and '-'");
+    value.Fail(absl::StrCat("'", name, "' is no name for a workload"),
+               "use lower case letters, digits, '.', '_' and '-'");
     return std::nullopt;
   }
   if (!value.is_map()) {
@@ -70,7 +73,8 @@ std::optional<WorkloadSpec> ReadWorkload(const std::string& name, const Value& v
   workload.load_duration = parsed->load_duration;
   workload.warm_up = parsed->warm_up;
   workload.levels = Levels(*parsed);
-  if (workload.levels.empty() && parsed->shape == workload::Shape::kTrace) workload.levels = {{LoadLevel::Kind::kSpeedup, 1}};
+  if (workload.levels.empty() && parsed->shape == workload::Shape::kTrace)
+    workload.levels = {{LoadLevel::Kind::kSpeedup, 1}};
   if (workload.levels.empty()) value.Fail("has no load level", "add `concurrency: [16]` or `rate: [5]`");
   for (const char* key : {"concurrency", "rate", "speedup"}) json.erase(key);
   workload.options_json = json.dump();
@@ -80,7 +84,8 @@ std::optional<WorkloadSpec> ReadWorkload(const std::string& name, const Value& v
 // Splits "<as>.<param>" by the stacks' names; a name without a dot goes to every stack that has it.
 void ApplySets(const std::map<std::string, std::string>& set, JobSpec* job, Errors* errors) {
   auto fail = [&](const std::string& key, std::string message, std::string hint) {
-    errors->push_back({absl::StatusCode::kInvalidArgument, "set", absl::StrCat("--set ", key), std::move(message), std::move(hint)});
+    errors->push_back({absl::StatusCode::kInvalidArgument, "set", absl::StrCat("--set ", key),
+                       std::move(message), std::move(hint)});
   };
   for (const auto& [key, value] : set) {
     size_t dot = key.find('.');
@@ -95,7 +100,9 @@ void ApplySets(const std::map<std::string, std::string>& set, JobSpec* job, Erro
         }
       }
     }
-    if (!used) fail(key, "is no parameter of a stack of this job", absl::StrCat("known: ", absl::StrJoin(known, ", ")));
+    if (!used)
+      fail(key, "is no parameter of a stack of this job",
+           absl::StrCat("known: ", absl::StrJoin(known, ", ")));
   }
 }
 
@@ -108,7 +115,8 @@ void ReadStacks(const Value& list, const Files& files, JobSpec* job) {
       use.use = *value.Text();
     } else {
       Map map(value);
-      if (auto text = map.Need("use", "a stack file or a name of the catalogue")) use.use = text->Text().value_or("");
+      if (auto text = map.Need("use", "a stack file or a name of the catalogue"))
+        use.use = text->Text().value_or("");
       map.Text("as", &use.as);
       map.TextMap("set", &use.set);
       map.Finish();
@@ -119,8 +127,11 @@ void ReadStacks(const Value& list, const Files& files, JobSpec* job) {
       use.as = slash == use.use.npos ? use.use : use.use.substr(slash + 1);
       if (size_t dot = use.as.rfind(".y"); dot != use.as.npos) use.as.resize(dot);
     }
-    if (!IsName(use.as)) value.Fail(absl::StrCat("'", use.as, "' is no name for a stack"), "set `as:` to lower case letters, digits and '-'");
-    if (!names.insert(use.as).second) value.Fail(absl::StrCat("two stacks are called '", use.as, "'"), "give one an `as:` of its own");
+    if (!IsName(use.as))
+      value.Fail(absl::StrCat("'", use.as, "' is no name for a stack"),
+                 "set `as:` to lower case letters, digits and '-'");
+    if (!names.insert(use.as).second)
+      value.Fail(absl::StrCat("two stacks are called '", use.as, "'"), "give one an `as:` of its own");
     auto text = files(use.use);
     if (!text.ok()) {
       value.Fail(absl::StrCat("stack '", use.use, "' cannot be read: ", std::string(text.status().message())),
@@ -137,7 +148,8 @@ void ReadStacks(const Value& list, const Files& files, JobSpec* job) {
         for (const auto& member : stack->params) known.push_back(member.first);
         std::string near = Nearest(name, known);
         value.Fail(absl::StrCat("sets '", name, "', which is no parameter of ", use.use),
-                   near.empty() ? absl::StrCat("its parameters: ", absl::StrJoin(known, ", ")) : absl::StrCat("did you mean '", near, "'?"));
+                   near.empty() ? absl::StrCat("its parameters: ", absl::StrJoin(known, ", "))
+                                : absl::StrCat("did you mean '", near, "'?"));
       } else {
         param->second = setting;
       }
@@ -177,7 +189,8 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
     job.pool_file = pool->Text().value_or("");
     auto text = files(job.pool_file);
     if (!text.ok()) {
-      pool->Fail(absl::StrCat("'", job.pool_file, "' cannot be read: ", std::string(text.status().message())));
+      pool->Fail(
+          absl::StrCat("'", job.pool_file, "' cannot be read: ", std::string(text.status().message())));
     } else if (auto read = ReadPool(*text, job.pool_file, errors); read.ok()) {
       job.pool = *std::move(read);
     }
@@ -191,12 +204,14 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
       if (!workload) continue;
       if (!workload->file.empty()) {
         if (auto text = files(workload->file); !text.ok()) {
-          value.Fail(absl::StrCat("workload file '", workload->file, "' cannot be read: ", std::string(text.status().message())));
+          value.Fail(absl::StrCat("workload file '", workload->file,
+                                  "' cannot be read: ", std::string(text.status().message())));
         }
       }
       job.workloads.push_back(*std::move(workload));
     }
-    if (workloads->is_map() && workloads->Members().empty()) workloads->Fail("is empty, at least one workload is needed");
+    if (workloads->is_map() && workloads->Members().empty())
+      workloads->Fail("is empty, at least one workload is needed");
   }
   map.Whole("repeats", 1, 1000, &job.repeats);
   map.OneOf("starting_state", {"empty", "warm"}, &job.starting_state);
@@ -211,7 +226,8 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
     inner.Finish();
     job.accuracy = read;
   }
-  if (auto deadline = map.Get("request_deadline")) job.request_deadline = deadline->Duration(std::chrono::seconds(1), std::chrono::hours(24));
+  if (auto deadline = map.Get("request_deadline"))
+    job.request_deadline = deadline->Duration(std::chrono::seconds(1), std::chrono::hours(24));
   map.Whole("seed", 0, INT64_MAX, &job.seed);
   map.Finish();
 
@@ -220,18 +236,21 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
     for (const StackSpec& stack : job.stacks) {
       if (stack.strategy == Strategy::kLocal && job.baseline.empty()) job.baseline = stack.name;
     }
-  } else if (std::none_of(job.stacks.begin(), job.stacks.end(), [&](const StackSpec& s) { return s.name == job.baseline; })) {
-    if (baseline && !job.stacks.empty()) baseline->Fail(absl::StrCat("'", job.baseline, "' is none of the job's stacks"));
+  } else if (std::none_of(job.stacks.begin(), job.stacks.end(),
+                          [&](const StackSpec& s) { return s.name == job.baseline; })) {
+    if (baseline && !job.stacks.empty())
+      baseline->Fail(absl::StrCat("'", job.baseline, "' is none of the job's stacks"));
   }
   for (const StackSpec& stack : job.stacks) {
-    for (const auto& [name, value] : stack.params) {
-      if (value.empty()) {
+    for (const std::string& name : stack.required) {
+      if (stack.params.at(name).empty()) {
         root->Fail(absl::StrCat("stack '", stack.name, "' needs a value for its parameter '", name, "'"),
                    absl::StrCat("write `set: {", name, ": …}` or use --set ", stack.name, ".", name, "=…"));
       }
     }
     if (stack.attach && !stack.reset_allowed && job.starting_state == "empty") {
-      root->Fail(absl::StrCat("stack '", stack.name, "' is attached without reset: allow, so its caches cannot start empty"),
+      root->Fail(absl::StrCat("stack '", stack.name,
+                              "' is attached without reset: allow, so its caches cannot start empty"),
                  "set starting_state: warm, or reset: allow in the stack");
     }
   }
@@ -248,7 +267,8 @@ Result<std::vector<std::string>> FilesOf(std::string_view job_yaml, const std::s
   auto add = [&](const YAML::Node& node) {
     if (!node.IsDefined() || !node.IsScalar()) return;
     const std::string& name = node.Scalar();
-    if (!name.empty() && !IsCatalogueName(name) && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (!name.empty() && !IsCatalogueName(name) && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
   };
   const YAML::Node& job = root->node();
   auto add_path = [&](const YAML::Node& node) {  // a file even when its name looks like the catalogue's

@@ -14,7 +14,8 @@ void ReadName(Map* map, std::string* out) {
   auto text = value->Text();
   if (!text) return;
   if (!IsName(*text)) {
-    return value->Fail(absl::StrCat("'", *text, "' is no name"), "use lower case letters, digits, '.', '_' and '-', at most 63");
+    return value->Fail(absl::StrCat("'", *text, "' is no name"),
+                       "use lower case letters, digits, '.', '_' and '-', at most 63");
   }
   *out = *text;
 }
@@ -48,7 +49,8 @@ MachineSpec ReadMachine(const Value& value) {
     Bmc read;
     if (auto kind = inner.Need("kind")) read.kind = kind->OneOf({"redfish", "ipmitool"}).value_or("");
     if (auto address = inner.Need("address")) read.address = address->Text().value_or("");
-    if (auto login = inner.Need("login", "name a secret that the machine holds")) read.login = login->Text().value_or("");
+    if (auto login = inner.Need("login", "name a secret that the machine holds"))
+      read.login = login->Text().value_or("");
     inner.Finish();
     machine.bmc = read;
   }
@@ -79,9 +81,11 @@ Result<PoolSpec> ReadPool(std::string_view yaml, const std::string& where, Error
         }
         pool.machines.push_back(std::move(machine));
       }
-      if (machines->is_list() && pool.machines.empty()) machines->Fail("is empty, at least one machine is needed");
+      if (machines->is_list() && pool.machines.empty())
+        machines->Fail("is empty, at least one machine is needed");
       if (head && !pool.head.empty() && !pool.machines.empty() && names.count(pool.head) == 0) {
-        head->Fail(absl::StrCat("'", pool.head, "' is none of the machines"), absl::StrCat("did you mean '", pool.machines[0].name, "'?"));
+        head->Fail(absl::StrCat("'", pool.head, "' is none of the machines"),
+                   absl::StrCat("did you mean '", pool.machines[0].name, "'?"));
       }
       if (pool.head.empty() && !pool.machines.empty()) pool.head = pool.machines[0].name;
     }

@@ -107,7 +107,8 @@ ProcessTemplate ReadProcess(const Value& value) {
   Map map(value);
   if (auto name = map.Need("name")) {
     process.name = name->Text().value_or("");
-    if (!IsName(process.name)) name->Fail(absl::StrCat("'", process.name, "' is no name"), "use lower case letters, digits and '-'");
+    if (!IsName(process.name))
+      name->Fail(absl::StrCat("'", process.name, "' is no name"), "use lower case letters, digits and '-'");
   }
   if (auto role = map.Need("role", absl::StrCat("one of ", absl::StrJoin(kRoles, ", ")))) {
     if (auto text = role->OneOf(kRoles)) process.role = static_cast<Role>(IndexOf(kRoles, *text));
@@ -155,13 +156,15 @@ ProcessTemplate ReadProcess(const Value& value) {
   if (!process.image.empty() && process.backend.empty()) process.backend = "docker";
   if (process.backend.empty()) process.backend = "process";
   if (!process.image.empty() && process.image.find("@sha256:") == std::string::npos) {
-    value.Fail(absl::StrCat("image '", process.image, "' is not pinned"), "name it by digest: repository@sha256:…");
+    value.Fail(absl::StrCat("image '", process.image, "' is not pinned"),
+               "name it by digest: repository@sha256:…");
   }
   std::set<std::string> ports(process.ports.begin(), process.ports.end());
   if (ports.size() != process.ports.size()) value.Fail("names a port twice");
   for (const std::string* port : {&process.metrics.port, &process.ready.tcp}) {
     if (!port->empty() && ports.count(*port) == 0) {
-      value.Fail(absl::StrCat("uses port '", *port, "', its ports are ", absl::StrJoin(process.ports, ", ")), "add it to `ports`");
+      value.Fail(absl::StrCat("uses port '", *port, "', its ports are ", absl::StrJoin(process.ports, ", ")),
+                 "add it to `ports`");
     }
   }
   return process;
@@ -171,13 +174,16 @@ void CheckStack(const Value& root, const StackSpec& stack) {
   std::set<std::string> names;
   unsigned engines = 0, prefills = 0, decodes = 0, stores = 0;
   for (const ProcessTemplate& process : stack.processes) {
-    if (!names.insert(process.name).second) root.Fail(absl::StrCat("process '", process.name, "' stands twice"));
+    if (!names.insert(process.name).second)
+      root.Fail(absl::StrCat("process '", process.name, "' stands twice"));
     engines += process.role == Role::kEngine;
     prefills += process.role == Role::kPrefill;
     decodes += process.role == Role::kDecode;
     stores += process.role == Role::kStore;
     if (stack.attach) {
-      if (process.at.empty()) root.Fail(absl::StrCat("process '", process.name, "' has no `at`, and this stack is attached, not launched"));
+      if (process.at.empty())
+        root.Fail(absl::StrCat("process '", process.name,
+                               "' has no `at`, and this stack is attached, not launched"));
     } else if (process.exec.empty() == process.image.empty()) {
       root.Fail(absl::StrCat("process '", process.name, "' needs either `exec` or `image`"));
     } else if (!process.at.empty()) {
@@ -186,29 +192,39 @@ void CheckStack(const Value& root, const StackSpec& stack) {
   }
   bool split = stack.strategy == Strategy::kSplit || stack.strategy == Strategy::kSplitOffload;
   if (split && (prefills == 0 || decodes == 0)) {
-    root.Fail(absl::StrCat("strategy ", std::string(StrategyName(stack.strategy)), " needs a process of role prefill and one of role decode"));
+    root.Fail(absl::StrCat("strategy ", std::string(StrategyName(stack.strategy)),
+                           " needs a process of role prefill and one of role decode"));
   }
   if (!split && engines == 0) root.Fail("needs a process of role engine");
   if (!split && prefills + decodes > 0) {
-    root.Fail(absl::StrCat("roles prefill and decode belong to the strategies split and split-offload, this is ", std::string(StrategyName(stack.strategy))));
+    root.Fail(
+        absl::StrCat("roles prefill and decode belong to the strategies split and split-offload, this is ",
+                     std::string(StrategyName(stack.strategy))));
   }
-  bool shared_directory = std::any_of(stack.tiers.begin(), stack.tiers.end(),
-                                      [](const TierSpec& tier) { return tier.source == TierSource::kRemote; });
+  bool shared_directory = std::any_of(stack.tiers.begin(), stack.tiers.end(), [](const TierSpec& tier) {
+    return tier.source == TierSource::kRemote;
+  });
   if (stack.strategy == Strategy::kShared && stores == 0 && !shared_directory) {
-    root.Fail("strategy shared needs a process of role store, or a tier of source remote (a shared directory)");
+    root.Fail(
+        "strategy shared needs a process of role store, or a tier of source remote (a shared directory)");
   }
   for (const TierSpec& tier : stack.tiers) {
     if (names.count(tier.owner) == 0) {
-      root.Fail(absl::StrCat("tier ", std::string(TierSourceName(tier.source)), " is owned by '", tier.owner, "', no such process"),
+      root.Fail(absl::StrCat("tier ", std::string(TierSourceName(tier.source)), " is owned by '", tier.owner,
+                             "', no such process"),
                 absl::StrCat("processes: ", absl::StrJoin(names, ", ")));
     }
   }
   std::vector<std::string> entry = absl::StrSplit(stack.entry, '.');
-  bool found = std::any_of(stack.processes.begin(), stack.processes.end(), [&](const ProcessTemplate& process) {
-    return entry.size() == 2 && process.name == entry[0] &&
-           (stack.attach || std::find(process.ports.begin(), process.ports.end(), entry[1]) != process.ports.end());
-  });
-  if (!found) root.Fail(absl::StrCat("entry '", stack.entry, "' is no port of a process"), "write <process>.<port>, for example router.http");
+  bool found =
+      std::any_of(stack.processes.begin(), stack.processes.end(), [&](const ProcessTemplate& process) {
+        return entry.size() == 2 && process.name == entry[0] &&
+               (stack.attach ||
+                std::find(process.ports.begin(), process.ports.end(), entry[1]) != process.ports.end());
+      });
+  if (!found)
+    root.Fail(absl::StrCat("entry '", stack.entry, "' is no port of a process"),
+              "write <process>.<port>, for example router.http");
 }
 
 }  // namespace
@@ -222,12 +238,14 @@ Result<StackSpec> ReadStack(std::string_view yaml, const std::string& where, Err
   CheckVersion(&map);
   map.Text("description", &stack.description);
   if (auto strategy = map.Need("strategy", absl::StrCat("one of ", absl::StrJoin(kStrategies, ", ")))) {
-    if (auto text = strategy->OneOf(kStrategies)) stack.strategy = static_cast<Strategy>(IndexOf(kStrategies, *text));
+    if (auto text = strategy->OneOf(kStrategies))
+      stack.strategy = static_cast<Strategy>(IndexOf(kStrategies, *text));
   }
   if (auto vendor = map.Get("vendor")) {
     stack.vendor = vendor->Texts();
     for (const std::string& name : stack.vendor) {
-      if (name != "nvidia" && name != "amd") vendor->Fail(absl::StrCat("'", name, "' is no GPU vendor"), "nvidia and amd are");
+      if (name != "nvidia" && name != "amd")
+        vendor->Fail(absl::StrCat("'", name, "' is no GPU vendor"), "nvidia and amd are");
     }
   }
   map.OneOf("engine", {"vllm", "sglang", "trtllm", "llama.cpp", "sim"}, &stack.engine_kind);
@@ -238,6 +256,7 @@ Result<StackSpec> ReadStack(std::string_view yaml, const std::string& where, Err
   stack.reset_allowed = !stack.attach || reset == "allow";
   if (auto params = map.Get("params")) {
     for (const auto& [name, value] : params->Members()) {
+      if (value.node().IsNull()) stack.required.push_back(name);
       stack.params[name] = value.node().IsNull() ? "" : value.Text().value_or("");
     }
   }
@@ -247,12 +266,14 @@ Result<StackSpec> ReadStack(std::string_view yaml, const std::string& where, Err
       TierSpec tier;
       Map inner(value);
       if (auto source = inner.Need("source")) {
-        if (auto text = source->OneOf(kSources)) tier.source = static_cast<TierSource>(IndexOf(kSources, *text));
+        if (auto text = source->OneOf(kSources))
+          tier.source = static_cast<TierSource>(IndexOf(kSources, *text));
       }
       if (auto size = inner.Need("size", "a size such as 64GiB, or auto")) {
         tier.size = size->Text().value_or("");
         if (tier.size.find("${") == std::string::npos && tier.size != "auto" && !ParseBytes(tier.size).ok()) {
-          size->Fail(absl::StrCat("'", tier.size, "' is no size"), "write 64GiB, auto or a parameter such as ${host}");
+          size->Fail(absl::StrCat("'", tier.size, "' is no size"),
+                     "write 64GiB, auto or a parameter such as ${host}");
         }
       }
       if (auto owner = inner.Need("owner")) tier.owner = owner->Text().value_or("");
@@ -263,7 +284,8 @@ Result<StackSpec> ReadStack(std::string_view yaml, const std::string& where, Err
   if (auto processes = map.Need("processes")) {
     for (const Value& value : processes->List()) stack.processes.push_back(ReadProcess(value));
   }
-  if (auto entry = map.Need("entry", "the port that requests go to, for example router.http")) stack.entry = entry->Text().value_or("");
+  if (auto entry = map.Need("entry", "the port that requests go to, for example router.http"))
+    stack.entry = entry->Text().value_or("");
   map.OneOf("relay", {"none", "store"}, &stack.relay);
   map.Finish();
   if (errors->size() == before) CheckStack(*root, stack);
@@ -271,7 +293,8 @@ Result<StackSpec> ReadStack(std::string_view yaml, const std::string& where, Err
   if (stack.engine_kind.empty()) {
     for (const ProcessTemplate& process : stack.processes) {
       const std::string& dialect = process.metrics.dialect;
-      if (process.role == Role::kRouter || process.role == Role::kStore || process.role == Role::kCache) continue;
+      if (process.role == Role::kRouter || process.role == Role::kStore || process.role == Role::kCache)
+        continue;
       stack.engine_kind = dialect == "llama-cpp" ? "llama.cpp" : dialect;
     }
   }

@@ -15,7 +15,9 @@ namespace {
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr int kMaxDepth = 32;
 
-std::string Short(const std::string& text) { return text.size() <= 60 ? text : text.substr(0, 57) + "..."; }
+std::string Short(const std::string& text) {
+  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
 
 std::string KindOf(const YAML::Node& node) {
   if (node.IsMap()) return "a map";
@@ -49,7 +51,8 @@ Json ScalarToJson(const YAML::Node& node) {
   if (!text.empty() && parsed.ec == std::errc() && parsed.ptr == text.data() + text.size()) return whole;
   double number = 0;
   auto floating = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (!text.empty() && floating.ec == std::errc() && floating.ptr == text.data() + text.size() && std::isfinite(number)) {
+  if (!text.empty() && floating.ec == std::errc() && floating.ptr == text.data() + text.size() &&
+      std::isfinite(number)) {
     return number;
   }
   return text;
@@ -83,8 +86,10 @@ std::optional<Value> Value::Parse(std::string_view yaml, const std::string& file
   if (yaml.find('\0') != yaml.npos) return fail(file, "is binary, a YAML text is needed");
   try {
     std::vector<YAML::Node> documents = YAML::LoadAll(std::string(yaml));
-    if (documents.size() != 1) return fail(file, absl::StrCat("has ", documents.size(), " YAML documents, one is needed"));
-    if (TooDeep(documents[0], 0)) return fail(file, absl::StrCat("is nested deeper than ", kMaxDepth, " levels"));
+    if (documents.size() != 1)
+      return fail(file, absl::StrCat("has ", documents.size(), " YAML documents, one is needed"));
+    if (TooDeep(documents[0], 0))
+      return fail(file, absl::StrCat("is nested deeper than ", kMaxDepth, " levels"));
     return Value(documents[0], "", file, errors);
   } catch (const YAML::Exception& error) {
     return fail(absl::StrCat(file, ":", error.mark.line + 1, ":", error.mark.column + 1),
@@ -103,7 +108,8 @@ std::string Value::Where() const {
 }
 
 void Value::Fail(std::string message, std::string hint) const {
-  errors_->push_back({absl::StatusCode::kInvalidArgument, "spec", Where(), std::move(message), std::move(hint)});
+  errors_->push_back(
+      {absl::StatusCode::kInvalidArgument, "spec", Where(), std::move(message), std::move(hint)});
 }
 
 std::optional<std::string> Value::Text() const {
@@ -119,7 +125,9 @@ std::optional<int64_t> Value::Whole(int64_t low, int64_t high) const {
   if (node_.IsScalar()) {
     const std::string& text = node_.Scalar();
     auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && number >= low && number <= high) return number;
+    if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && number >= low &&
+        number <= high)
+      return number;
   }
   Fail(absl::StrCat("is ", KindOf(node_), ", a whole number from ", low, " to ", high, " is needed"));
   return std::nullopt;
@@ -130,7 +138,9 @@ std::optional<double> Value::Number(double low, double high) const {
   if (node_.IsScalar()) {
     const std::string& text = node_.Scalar();
     auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && number >= low && number <= high) return number;
+    if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && number >= low &&
+        number <= high)
+      return number;
   }
   Fail(absl::StrCat("is ", KindOf(node_), ", a number from ", low, " to ", high, " is needed"));
   return std::nullopt;
@@ -150,12 +160,14 @@ std::optional<Nanoseconds> Value::Duration(Nanoseconds low, Nanoseconds high) co
     auto parsed = ParseDuration(node_.Scalar());
     if (parsed.ok() && *parsed >= low && *parsed <= high) return *parsed;
   }
-  Fail(absl::StrCat("is ", KindOf(node_), ", a duration from ", FormatDuration(low), " to ", FormatDuration(high), " is needed"));
+  Fail(absl::StrCat("is ", KindOf(node_), ", a duration from ", FormatDuration(low), " to ",
+                    FormatDuration(high), " is needed"));
   return std::nullopt;
 }
 
 std::optional<std::string> Value::OneOf(const std::vector<std::string>& names) const {
-  if (node_.IsScalar() && std::find(names.begin(), names.end(), node_.Scalar()) != names.end()) return node_.Scalar();
+  if (node_.IsScalar() && std::find(names.begin(), names.end(), node_.Scalar()) != names.end())
+    return node_.Scalar();
   std::string near = node_.IsScalar() ? Nearest(node_.Scalar(), names) : "";
   Fail(absl::StrCat("is ", KindOf(node_), ", one of ", absl::StrJoin(names, ", "), " is needed"),
        near.empty() ? "" : absl::StrCat("did you mean '", near, "'?"));
@@ -169,7 +181,8 @@ std::vector<Value> Value::List() const {
     return values;
   }
   size_t index = 0;
-  for (const auto& child : node_) values.emplace_back(child, absl::StrCat(path_, "[", index++, "]"), file_, errors_);
+  for (const auto& child : node_)
+    values.emplace_back(child, absl::StrCat(path_, "[", index++, "]"), file_, errors_);
   return values;
 }
 
@@ -210,7 +223,9 @@ std::vector<std::pair<std::string, Value>> Value::Members() const {
   return members;
 }
 
-Json Value::ToJson() const { return NodeToJson(node_); }
+Json Value::ToJson() const {
+  return NodeToJson(node_);
+}
 
 Map::Map(const Value& value) : value_(value), ok_(value.is_map()) {
   if (!ok_) {
@@ -231,7 +246,8 @@ std::optional<Value> Map::Get(const std::string& key) {
   const YAML::Node& node = value_.node_;
   YAML::Node child = node[key];
   if (!child.IsDefined() || child.IsNull()) return std::nullopt;
-  return Value(child, value_.path_.empty() ? key : absl::StrCat(value_.path_, ".", key), value_.file_, value_.errors_);
+  return Value(child, value_.path_.empty() ? key : absl::StrCat(value_.path_, ".", key), value_.file_,
+               value_.errors_);
 }
 
 std::optional<Value> Map::Need(const std::string& key, const std::string& hint) {
@@ -250,7 +266,8 @@ void Map::Finish() {
     }
     std::string key = member.first.Scalar();
     if (known_.count(key) != 0) continue;
-    Value unknown(member.first, value_.path_.empty() ? key : absl::StrCat(value_.path_, ".", key), value_.file_, value_.errors_);
+    Value unknown(member.first, value_.path_.empty() ? key : absl::StrCat(value_.path_, ".", key),
+                  value_.file_, value_.errors_);
     std::string near = Nearest(key, known);
     unknown.Fail("unknown key", near.empty() ? absl::StrCat("known here: ", absl::StrJoin(known, ", "))
                                              : absl::StrCat("did you mean '", near, "'?"));

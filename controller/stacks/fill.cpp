@@ -12,7 +12,8 @@ namespace {
 
 std::string HostPort(const Instance& instance, uint32_t port) {
   const std::string& address = instance.machine->address;
-  return absl::StrContains(address, ':') ? absl::StrCat("[", address, "]:", port) : absl::StrCat(address, ":", port);
+  return absl::StrContains(address, ':') ? absl::StrCat("[", address, "]:", port)
+                                         : absl::StrCat(address, ":", port);
 }
 
 // A field that belongs to an instance: port.X, url.X, hostport.X, address, machine.
@@ -23,7 +24,8 @@ Result<std::string> FieldOf(const Instance& instance, const std::vector<std::str
     if (instance.attached != nullptr && parts[0] == "url") return instance.attached->url;
     auto port = instance.ports.find(parts[1]);
     if (port == instance.ports.end()) {
-      return NotFound("", absl::StrCat("process '", instance.process->name, "' has no port '", parts[1], "'"));
+      return NotFound("",
+                      absl::StrCat("process '", instance.process->name, "' has no port '", parts[1], "'"));
     }
     if (parts[0] == "port") return absl::StrCat(port->second);
     if (parts[0] == "hostport") return HostPort(instance, port->second);
@@ -45,10 +47,12 @@ std::vector<const Instance*> Named(const FillContext& context, const std::string
   return found;
 }
 
-Result<std::string> TierSize(const FillContext& context, const Instance& instance, const std::string& unit, const std::string& source) {
+Result<std::string> TierSize(const FillContext& context, const Instance& instance, const std::string& unit,
+                             const std::string& source) {
   auto of_instance = context.tier_bytes.find(instance.id);
   if (of_instance == context.tier_bytes.end() || of_instance->second.count(source) == 0) {
-    return NotFound("", absl::StrCat("process '", instance.process->name, "' owns no tier of source ", source));
+    return NotFound("",
+                    absl::StrCat("process '", instance.process->name, "' owns no tier of source ", source));
   }
   uint64_t bytes = of_instance->second.at(source);
   if (unit == "gib") return absl::StrCat(bytes >> 30);
@@ -81,7 +85,9 @@ Result<std::string> Resolve(const FillContext& context, const Instance& instance
     return TierSize(context, instance, parts[0], parts[1]);
   }
   if (parts.size() == 2 && parts[0] == "dir") {
-    if (parts[1] != instance.process->disk) return NotFound("", absl::StrCat("process '", instance.process->name, "' has no directory '", parts[1], "'"));
+    if (parts[1] != instance.process->disk)
+      return NotFound(
+          "", absl::StrCat("process '", instance.process->name, "' has no directory '", parts[1], "'"));
     return DirectoryOf(context, instance);
   }
   if (parts[0] == "list" && parts.size() >= 3) {
@@ -93,7 +99,8 @@ Result<std::string> Resolve(const FillContext& context, const Instance& instance
     if (values.empty()) return NotFound("", absl::StrCat("no process is called '", parts[1], "'"));
     return absl::StrJoin(values, ",");
   }
-  if (parts[0] == "port" || parts[0] == "url" || parts[0] == "hostport" || name == "address" || name == "machine") {
+  if (parts[0] == "port" || parts[0] == "url" || parts[0] == "hostport" || name == "address" ||
+      name == "machine") {
     return FieldOf(instance, parts);
   }
   auto others = Named(context, parts[0]);
@@ -106,7 +113,8 @@ Result<std::string> Resolve(const FillContext& context, const Instance& instance
     if (chosen == nullptr && other->machine == instance.machine) chosen = other;
   }
   if (chosen == nullptr) {
-    return NotFound("", absl::StrCat("'", name, "': ", parts[0], " has ", others.size(), " instances and none on machine ", instance.machine->name));
+    return NotFound("", absl::StrCat("'", name, "': ", parts[0], " has ", others.size(),
+                                     " instances and none on machine ", instance.machine->name));
   }
   return FieldOf(*chosen, {parts.begin() + 1, parts.end()});
 }
@@ -141,7 +149,8 @@ Result<std::string> Fill(const FillContext& context, const Instance& instance, c
     if (!value.ok()) {
       Error error = ErrorOf(value.status());
       return InvalidInput(absl::StrCat("stack ", context.stack->name, ", process ", instance.process->name),
-                          absl::StrCat("${", name, "} cannot be filled: ", error.message), "docs/stacks.md lists what can be named");
+                          absl::StrCat("${", name, "} cannot be filled: ", error.message),
+                          "docs/stacks.md lists what can be named");
     }
     out += *value;
     at = close + 1;

@@ -12,24 +12,32 @@ constexpr uint32_t kPortCount = 10000;
 
 int LaunchStage(spec::Role role) {
   switch (role) {
-    case spec::Role::kStore: return 0;
-    case spec::Role::kCache: return 1;
+    case spec::Role::kStore:
+      return 0;
+    case spec::Role::kCache:
+      return 1;
     case spec::Role::kEngine:
     case spec::Role::kPrefill:
-    case spec::Role::kDecode: return 2;
-    case spec::Role::kRouter: return 3;
+    case spec::Role::kDecode:
+      return 2;
+    case spec::Role::kRouter:
+      return 3;
   }
   return 3;
 }
 
-bool IsEngine(spec::Role role) { return LaunchStage(role) == 2; }
+bool IsEngine(spec::Role role) {
+  return LaunchStage(role) == 2;
+}
 
 void Refuse(Errors* refusals, std::string where, std::string message, std::string hint) {
-  refusals->push_back({absl::StatusCode::kFailedPrecondition, "plan", std::move(where), std::move(message), std::move(hint)});
+  refusals->push_back(
+      {absl::StatusCode::kFailedPrecondition, "plan", std::move(where), std::move(message), std::move(hint)});
 }
 
 // The machines on which a template has its instances.
-std::vector<const PoolMachine*> MachinesFor(const spec::StackSpec& stack, const spec::ProcessTemplate& process,
+std::vector<const PoolMachine*> MachinesFor(const spec::StackSpec& stack,
+                                            const spec::ProcessTemplate& process,
                                             const std::vector<const PoolMachine*>& engines,
                                             const PoolMachine* head, size_t* next_split, Errors* refusals) {
   if (process.on == "head") return {head};
@@ -42,7 +50,8 @@ std::vector<const PoolMachine*> MachinesFor(const spec::StackSpec& stack, const 
     count = process.role == spec::Role::kPrefill ? prefills : std::max<size_t>(1, engines.size() - prefills);
   }
   if (engines.empty()) {
-    Refuse(refusals, absl::StrCat("stack ", stack.name), absl::StrCat("process '", process.name, "' has no machine to run on"),
+    Refuse(refusals, absl::StrCat("stack ", stack.name),
+           absl::StrCat("process '", process.name, "' has no machine to run on"),
            "give a machine of the pool GPUs (gpus: all)");
     return {};
   }
@@ -53,23 +62,28 @@ std::vector<const PoolMachine*> MachinesFor(const spec::StackSpec& stack, const 
   return chosen;
 }
 
-void TakeGpus(const spec::StackSpec& stack, Instance* instance, std::map<std::string, uint32_t>* taken, Errors* refusals) {
+void TakeGpus(const spec::StackSpec& stack, Instance* instance, std::map<std::string, uint32_t>* taken,
+              Errors* refusals) {
   uint32_t wanted = instance->process->gpus.value_or(0);
   if (wanted == 0 || instance->machine == nullptr) return;
   const PoolMachine& machine = *instance->machine;
   uint32_t& used = (*taken)[machine.name];
   if (used + wanted > machine.gpus) {
     Refuse(refusals, absl::StrCat("stack ", stack.name),
-           used == 0 ? absl::StrCat(instance->process->name, " asks for ", wanted, " GPUs, machine ", machine.name, " has ", machine.gpus)
-                     : absl::StrCat(instance->process->name, " asks for ", wanted, " GPUs, machine ", machine.name, " has ",
-                                    machine.gpus, " and the stack already uses ", used),
+           used == 0
+               ? absl::StrCat(instance->process->name, " asks for ", wanted, " GPUs, machine ", machine.name,
+                              " has ", machine.gpus)
+               : absl::StrCat(instance->process->name, " asks for ", wanted, " GPUs, machine ", machine.name,
+                              " has ", machine.gpus, " and the stack already uses ", used),
            "lower `gpus` or use a machine with more");
     return;
   }
   for (uint32_t i = 0; i < wanted; ++i) {
     uint32_t position = used + i;
     const auto& gpus = machine.facts->facts.gpus();
-    instance->gpus.push_back(position < static_cast<uint32_t>(gpus.size()) ? gpus.Get(static_cast<int>(position)).index() : position);
+    instance->gpus.push_back(position < static_cast<uint32_t>(gpus.size())
+                                 ? gpus.Get(static_cast<int>(position)).index()
+                                 : position);
   }
   used += wanted;
 }
@@ -103,7 +117,8 @@ std::vector<Instance> PlaceStack(const spec::StackSpec& stack, const std::vector
   }
   std::vector<const spec::ProcessTemplate*> order;
   for (const spec::ProcessTemplate& process : stack.processes) order.push_back(&process);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return LaunchStage(a->role) < LaunchStage(b->role); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return LaunchStage(a->role) < LaunchStage(b->role); });
 
   std::vector<Instance> instances;
   std::map<std::string, uint32_t> gpus_taken;
@@ -122,7 +137,10 @@ std::vector<Instance> PlaceStack(const spec::StackSpec& stack, const std::vector
         }
         if (instance.machine == nullptr) {
           if (!point.machine.empty()) {
-            Refuse(refusals, absl::StrCat("stack ", stack.name), absl::StrCat("process '", process->name, "' is on machine '", point.machine, "', which is not in the pool"), "add it to the pool or remove `machine`");
+            Refuse(refusals, absl::StrCat("stack ", stack.name),
+                   absl::StrCat("process '", process->name, "' is on machine '", point.machine,
+                                "', which is not in the pool"),
+                   "add it to the pool or remove `machine`");
           }
           instance.machine = head;
         }
@@ -145,7 +163,9 @@ std::vector<Instance> PlaceStack(const spec::StackSpec& stack, const std::vector
       if (on_machine[chosen[i]->name] > 1) absl::StrAppend(&instance.id, "-", ++seen[chosen[i]->name]);
       for (const std::string& port : process->ports) {
         uint32_t number = ports->Take();
-        if (number == 0) Refuse(refusals, absl::StrCat("stack ", stack.name), "no free port is left between 20000 and 29999", "end what uses them, or use fewer processes");
+        if (number == 0)
+          Refuse(refusals, absl::StrCat("stack ", stack.name), "no free port is left between 20000 and 29999",
+                 "end what uses them, or use fewer processes");
         instance.ports[port] = number;
       }
       if (IsEngine(process->role)) TakeGpus(stack, &instance, &gpus_taken, refusals);

@@ -14,21 +14,21 @@ namespace poolmark::controller {
 // A machine as the plan uses it.
 struct PoolMachine {
   std::string name;
-  std::string address;              // in the pool's TCP network
+  std::string address;  // in the pool's TCP network
   const MachineFacts* facts = nullptr;
-  spec::MachineSpec spec;           // with defaults where the pool gave only a count
-  std::string job_dir;              // <Facts.work_dir>/<job_id>
-  std::string disk_dir;             // where disk tiers of this job go
-  bool takes_engines = true;        // false for `gpus: 0`
-  uint32_t gpus = 0;                // it may use
+  spec::MachineSpec spec;     // with defaults where the pool gave only a count
+  std::string job_dir;        // <Facts.work_dir>/<job_id>
+  std::string disk_dir;       // where disk tiers of this job go
+  bool takes_engines = true;  // false for `gpus: 0`
+  uint32_t gpus = 0;          // it may use
 };
 
 // One instance of a process template.
 struct Instance {
   const spec::ProcessTemplate* process = nullptr;
-  const PoolMachine* machine = nullptr;   // nullptr: attached without a machine
+  const PoolMachine* machine = nullptr;  // nullptr: attached without a machine
   const spec::AttachPoint* attached = nullptr;
-  unsigned index = 0;                     // among the instances of its template
+  unsigned index = 0;  // among the instances of its template
   unsigned count = 1;
   std::string id;
   std::map<std::string, uint32_t> ports;

@@ -13,8 +13,9 @@ namespace {
 
 class StackPlanner {
  public:
-  StackPlanner(const spec::StackSpec& stack, const std::vector<PoolMachine>& machines, const std::string& head,
-               const std::string& job_id, PortPool* ports, Errors* refusals, std::vector<std::string>* notes)
+  StackPlanner(const spec::StackSpec& stack, const std::vector<PoolMachine>& machines,
+               const std::string& head, const std::string& job_id, PortPool* ports, Errors* refusals,
+               std::vector<std::string>* notes)
       : stack_(stack), machines_(machines), head_(head), ports_(ports), refusals_(refusals), notes_(notes) {
     context_.stack = &stack_;
     context_.job_id = job_id;
@@ -48,7 +49,8 @@ class StackPlanner {
     }
     for (const spec::ProcessTemplate& process : stack_.processes) {
       absl::StrAppend(&identity, process.name, "|", process.exec, "|", process.image, "|");
-      for (const spec::ArgWord& word : process.argv) absl::StrAppend(&identity, word.each, ">", word.text, " ");
+      for (const spec::ArgWord& word : process.argv)
+        absl::StrAppend(&identity, word.each, ">", word.text, " ");
       for (const auto& [key, value] : process.env) absl::StrAppend(&identity, key, "=", value, " ");
       absl::StrAppend(&identity, "\n");
     }
@@ -61,7 +63,8 @@ class StackPlanner {
 
  private:
   void Refuse(std::string message, std::string hint = "") {
-    refusals_->push_back({absl::StatusCode::kFailedPrecondition, "plan", absl::StrCat("stack ", stack_.name), std::move(message), std::move(hint)});
+    refusals_->push_back({absl::StatusCode::kFailedPrecondition, "plan", absl::StrCat("stack ", stack_.name),
+                          std::move(message), std::move(hint)});
   }
   // The filled text, or "" and a refusal.
   std::string Filled(const Instance& instance, const std::string& text) {
@@ -75,11 +78,15 @@ class StackPlanner {
     for (const PoolMachine& machine : machines_) {
       for (const v1::Gpu& gpu : machine.facts->facts.gpus()) {
         if (stack_.engine_kind == "trtllm" && gpu.vendor() == "amd") {
-          Refuse(absl::StrCat("TensorRT-LLM does not run on AMD GPUs, machine ", machine.name, " has ", gpu.model()), "use a vLLM or SGLang stack");
+          Refuse(absl::StrCat("TensorRT-LLM does not run on AMD GPUs, machine ", machine.name, " has ",
+                              gpu.model()),
+                 "use a vLLM or SGLang stack");
           return;
         }
-        if (!stack_.vendor.empty() && std::find(stack_.vendor.begin(), stack_.vendor.end(), gpu.vendor()) == stack_.vendor.end()) {
-          Refuse(absl::StrCat("is for ", stack_.vendor[0], " GPUs, machine ", machine.name, " has ", gpu.vendor(), " ", gpu.model()));
+        if (!stack_.vendor.empty() &&
+            std::find(stack_.vendor.begin(), stack_.vendor.end(), gpu.vendor()) == stack_.vendor.end()) {
+          Refuse(absl::StrCat("is for ", stack_.vendor[0], " GPUs, machine ", machine.name, " has ",
+                              gpu.vendor(), " ", gpu.model()));
           return;
         }
       }
@@ -91,18 +98,24 @@ class StackPlanner {
     for (const spec::ProcessTemplate& process : stack_.processes) {
       for (const auto& [field, value] : process.kv) {
         std::string common;
-        if (field == "block_tokens") common = absl::StrCat(stack_.kv.block_tokens);
-        else if (field == "chunk_tokens") common = stack_.kv.chunk_tokens ? absl::StrCat(*stack_.kv.chunk_tokens) : "unset";
-        else if (field == "hash_seed") common = stack_.kv.hash_seed ? absl::StrCat(*stack_.kv.hash_seed) : "unset";
-        else if (field == "dtype") common = stack_.kv.dtype;
-        else if (field == "serializer") common = stack_.kv.serializer;
+        if (field == "block_tokens")
+          common = absl::StrCat(stack_.kv.block_tokens);
+        else if (field == "chunk_tokens")
+          common = stack_.kv.chunk_tokens ? absl::StrCat(*stack_.kv.chunk_tokens) : "unset";
+        else if (field == "hash_seed")
+          common = stack_.kv.hash_seed ? absl::StrCat(*stack_.kv.hash_seed) : "unset";
+        else if (field == "dtype")
+          common = stack_.kv.dtype;
+        else if (field == "serializer")
+          common = stack_.kv.serializer;
         else {
-          Refuse(absl::StrCat("process '", process.name, "' sets kv.", field, ", which is no part of the KV format"));
+          Refuse(absl::StrCat("process '", process.name, "' sets kv.", field,
+                              ", which is no part of the KV format"));
           continue;
         }
         if (value != common) {
-          Refuse(absl::StrCat("process '", process.name, "' writes KV with ", field, " ", value, ", the others with ", common,
-                              ": a reader could not use it"),
+          Refuse(absl::StrCat("process '", process.name, "' writes KV with ", field, " ", value,
+                              ", the others with ", common, ": a reader could not use it"),
                  "give all parties of one store the same format");
         }
       }
@@ -120,7 +133,9 @@ class StackPlanner {
       }
       if (active == 0) {
         Refuse(absl::StrCat("moves KV over RDMA, machine ", machine.name, " has ",
-                            machine.facts->facts.rdma_ports_size() == 0 ? "no RDMA port" : "none of the RDMA devices that the pool names"),
+                            machine.facts->facts.rdma_ports_size() == 0
+                                ? "no RDMA port"
+                                : "none of the RDMA devices that the pool names"),
                "use a stack with kv.path: tcp, or name the machine's devices in net.rdma");
       }
     }
@@ -128,11 +143,13 @@ class StackPlanner {
 
   // Sizes every tier on every machine that holds it, and refuses what does not fit.
   void SizeTiers(StackPlan* plan) {
-    std::map<std::string, uint64_t> host_total, disk_total;
+    std::map<std::string, uint64_t> locked_total, memory_total, disk_total;
     std::map<std::string, unsigned> owners_on;  // machine -> tier-holding instances, to share `auto`
     for (const spec::TierSpec& tier : stack_.tiers) {
       for (const Instance& instance : instances_) {
-        if (instance.process->name == tier.owner) ++owners_on[absl::StrCat(instance.machine->name, "/", std::string(spec::TierSourceName(tier.source)))];
+        if (instance.process->name == tier.owner)
+          ++owners_on[absl::StrCat(instance.machine->name, "/",
+                                   std::string(spec::TierSourceName(tier.source)))];
       }
     }
     for (const spec::TierSpec& tier : stack_.tiers) {
@@ -143,9 +160,13 @@ class StackPlanner {
         std::string source(spec::TierSourceName(tier.source));
         std::string text = Filled(instance, tier.size);
         if (text.empty()) continue;
-        const bool disk = tier.source == spec::TierSource::kStorage || (tier.source == spec::TierSource::kRemote && !instance.process->disk.empty());
-        const uint64_t limit = disk ? facts.work_dir_free_bytes()
-                                    : (facts.has_memory_lockable_bytes() ? facts.memory_lockable_bytes() : facts.memory_available_bytes());
+        const bool disk = tier.source == spec::TierSource::kStorage ||
+                          (tier.source == spec::TierSource::kRemote && !instance.process->disk.empty());
+        // A host tier is pinned for the GPU; a store keeps its keys in ordinary memory.
+        const bool locked = tier.source == spec::TierSource::kHost && facts.has_memory_lockable_bytes();
+        const uint64_t limit = disk     ? facts.work_dir_free_bytes()
+                               : locked ? facts.memory_lockable_bytes()
+                                        : facts.memory_available_bytes();
         uint64_t bytes = 0;
         if (text == "auto") {
           // Half of what is there, shared by the holders on the machine, in whole MiB.
@@ -153,18 +174,25 @@ class StackPlanner {
         } else {
           auto parsed = ParseBytes(text);
           if (!parsed.ok()) {
-            Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "': '", text, "' is no size"), "write 64GiB or auto");
+            Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "': '", text, "' is no size"),
+                   "write 64GiB or auto");
             continue;
           }
           bytes = *parsed;
         }
-        uint64_t& total = disk ? disk_total[machine.name] : host_total[machine.name];
+        uint64_t& total = (disk ? disk_total : locked ? locked_total : memory_total)[machine.name];
         total += bytes;
         if (total > limit) {
-          Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "' needs ", FormatBytes(bytes), " on machine ", machine.name, ", which ",
-                              disk ? "has free on disk " : "can lock ", FormatBytes(limit),
+          Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "' needs ", FormatBytes(bytes),
+                              " on machine ", machine.name, ", which ",
+                              disk     ? "has free on disk "
+                              : locked ? "can lock "
+                                       : "has in memory ",
+                              FormatBytes(limit),
                               total > bytes ? absl::StrCat(" (", FormatBytes(total), " together)") : ""),
-                 disk ? "lower the size or name another disk" : "lower the size, or raise the machine's memlock limit");
+                 disk     ? "lower the size or name another disk"
+                 : locked ? "lower the size, or raise the machine's memlock limit"
+                          : "lower the size");
         }
         context_.tier_bytes[instance.id][source] = bytes;
         plan->tiers.push_back({tier.source, bytes, machine.name, instance.id});
@@ -185,9 +213,10 @@ class StackPlanner {
     v1::ProcessSpec& spec = planned.spec;
     spec.set_id(instance.id);
     spec.set_role(std::string(spec::RoleName(process.role)));
-    const std::string main_port = std::find(process.ports.begin(), process.ports.end(), "http") != process.ports.end() ? "http"
-                                  : process.ports.empty()                                                               ? ""
-                                                                                                                        : process.ports[0];
+    const std::string main_port =
+        std::find(process.ports.begin(), process.ports.end(), "http") != process.ports.end() ? "http"
+        : process.ports.empty()                                                              ? ""
+                                : process.ports[0];
     planned.base_url = UrlOf(instance, main_port);
     if (!process.metrics.port.empty()) {
       planned.metrics_url = UrlOf(instance, process.metrics.port) + process.metrics.path;
@@ -200,7 +229,9 @@ class StackPlanner {
       return planned;
     }
 
-    spec.set_backend(process.backend == "docker" ? v1::BACKEND_DOCKER : process.backend == "podman" ? v1::BACKEND_PODMAN : v1::BACKEND_PROCESS);
+    spec.set_backend(process.backend == "docker"   ? v1::BACKEND_DOCKER
+                     : process.backend == "podman" ? v1::BACKEND_PODMAN
+                                                   : v1::BACKEND_PROCESS);
     spec.set_executable(Filled(instance, process.exec));
     spec.set_image(process.image);
     auto argv = FillArgv(context_, instance);
@@ -214,7 +245,8 @@ class StackPlanner {
       const auto& gpus = instance.machine->facts->facts.gpus();
       const bool amd = !gpus.empty() && gpus.Get(0).vendor() == "amd";
       spec.set_gpu_vendor(gpus.empty() ? "" : gpus.Get(0).vendor());
-      (*spec.mutable_env())[amd ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"] = Filled(instance, "${gpus}");
+      (*spec.mutable_env())[amd ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"] =
+          Filled(instance, "${gpus}");
     }
     for (const auto& [variable, secret] : process.secrets) (*spec.mutable_secrets())[variable] = secret;
     for (uint32_t gpu : instance.gpus) spec.add_gpus(gpu);
@@ -235,20 +267,21 @@ class StackPlanner {
       file->set_content(Filled(instance, content));
       file->set_sha256(Sha256Hex(file->content()));
     }
-    if (!process.ready.http.empty()) spec.mutable_ready()->set_http_url(planned.base_url + process.ready.http);
-    if (!process.ready.redis.empty()) spec.mutable_ready()->set_redis_address(planned.base_url.substr(std::min<size_t>(7, planned.base_url.size())));
-    if (!process.ready.tcp.empty()) spec.mutable_ready()->set_tcp_address(Filled(instance, absl::StrCat("${hostport.", process.ready.tcp, "}")));
+    if (!process.ready.http.empty())
+      spec.mutable_ready()->set_http_url(planned.base_url + process.ready.http);
+    if (!process.ready.redis.empty())
+      spec.mutable_ready()->set_redis_address(
+          planned.base_url.substr(std::min<size_t>(7, planned.base_url.size())));
+    if (!process.ready.tcp.empty())
+      spec.mutable_ready()->set_tcp_address(
+          Filled(instance, absl::StrCat("${hostport.", process.ready.tcp, "}")));
     spec.mutable_ready()->set_within_ns(process.ready.within.count());
     spec.set_stop_grace_ns(process.stop_grace.count());
     for (const std::string& device : process.devices) spec.add_devices(device);
     for (const std::string& mount : process.mounts) spec.add_mounts(Filled(instance, mount));
     planned.host_tier_bytes = BytesOf(instance.id, "host");
     planned.disk_tier_bytes = BytesOf(instance.id, "storage");
-    if (process.disk.empty()) {
-      planned.host_tier_bytes += BytesOf(instance.id, "remote");
-    } else {
-      planned.disk_tier_bytes += BytesOf(instance.id, "remote");
-    }
+    if (!process.disk.empty()) planned.disk_tier_bytes += BytesOf(instance.id, "remote");
     AddResets(instance, &planned);
     return planned;
   }
@@ -305,7 +338,9 @@ class StackPlanner {
       if (instance.process->name != entry[0]) continue;
       plan->entry_url = UrlOf(instance, entry.size() == 2 ? entry[1] : "http");
       plan->entry_machine = instance.machine->name;
-      if (instance.count > 1) notes_->push_back(absl::StrCat("stack ", stack_.name, ": requests go to the first of ", instance.count, " instances of ", entry[0]));
+      if (instance.count > 1)
+        notes_->push_back(absl::StrCat("stack ", stack_.name, ": requests go to the first of ",
+                                       instance.count, " instances of ", entry[0]));
       return;
     }
     Refuse(absl::StrCat("entry '", stack_.entry, "' has no instance"));
@@ -323,8 +358,9 @@ class StackPlanner {
 
 }  // namespace
 
-StackPlan PlanStack(const spec::StackSpec& stack, const std::vector<PoolMachine>& machines, const std::string& head,
-                    const std::string& job_id, PortPool* ports, Errors* refusals, std::vector<std::string>* notes) {
+StackPlan PlanStack(const spec::StackSpec& stack, const std::vector<PoolMachine>& machines,
+                    const std::string& head, const std::string& job_id, PortPool* ports, Errors* refusals,
+                    std::vector<std::string>* notes) {
   return StackPlanner(stack, machines, head, job_id, ports, refusals, notes).Run();
 }
 
@@ -332,7 +368,8 @@ std::vector<KvLink> LinksOf(const spec::StackSpec& stack, const std::vector<Inst
   std::vector<KvLink> links;
   auto add = [&](const Instance& from, const Instance& to) {
     KvLink link{from.machine->name, to.machine->name, stack.kv.path};
-    if (link.from != link.to && std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
+    if (link.from != link.to && std::find(links.begin(), links.end(), link) == links.end())
+      links.push_back(link);
   };
   for (const Instance& a : instances) {
     for (const Instance& b : instances) {

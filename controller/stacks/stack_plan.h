@@ -8,8 +8,9 @@
 namespace poolmark::controller {
 
 // Every reason why this stack cannot run on these machines goes to `refusals`; the plan is then unusable.
-StackPlan PlanStack(const spec::StackSpec& stack, const std::vector<PoolMachine>& machines, const std::string& head,
-                    const std::string& job_id, PortPool* ports, Errors* refusals, std::vector<std::string>* notes);
+StackPlan PlanStack(const spec::StackSpec& stack, const std::vector<PoolMachine>& machines,
+                    const std::string& head, const std::string& job_id, PortPool* ports, Errors* refusals,
+                    std::vector<std::string>* notes);
 
 // The pairs of machines between which this stack moves KV.
 std::vector<KvLink> LinksOf(const spec::StackSpec& stack, const std::vector<Instance>& instances);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/digest.h"
 #include "common/base/time_format.h"
@@ -31,13 +31,15 @@ class Planner {
       plan.machines.push_back(machine.name);
       plan.addresses[machine.name] = machine.address;
     }
-    std::stable_sort(plan.machines.begin(), plan.machines.end(), [&](const auto& a, const auto& b) { return (a == head_) > (b == head_); });
+    std::stable_sort(plan.machines.begin(), plan.machines.end(),
+                     [&](const auto& a, const auto& b) { return (a == head_) > (b == head_); });
     CheckFamilies();
 
     uint64_t seed = std::stoull(Sha256Hex(input_.job_id, 8), nullptr, 16);
     PortPool ports(machines_, seed);
     for (const spec::StackSpec& stack : job_.stacks) {
-      plan.stacks.push_back(PlanStack(stack, machines_, head_, input_.job_id, &ports, refusals_, &plan.notes));
+      plan.stacks.push_back(
+          PlanStack(stack, machines_, head_, input_.job_id, &ports, refusals_, &plan.notes));
     }
     if (job_.accuracy == std::nullopt) {
       for (const spec::StackSpec& stack : job_.stacks) {
@@ -49,12 +51,15 @@ class Planner {
     }
     for (const StackPlan& stack : plan.stacks) {
       for (const KvLink& link : stack.links) {
-        if (std::find(plan.line_pairs.begin(), plan.line_pairs.end(), link) == plan.line_pairs.end()) plan.line_pairs.push_back(link);
+        if (std::find(plan.line_pairs.begin(), plan.line_pairs.end(), link) == plan.line_pairs.end())
+          plan.line_pairs.push_back(link);
       }
     }
     if (!job_.line_rate && !plan.line_pairs.empty()) {
       plan.line_pairs.clear();
-      plan.notes.push_back("the line rate is not measured (preflight.line_rate: off): transfer bandwidth has nothing beside it");
+      plan.notes.push_back(
+          "the line rate is not measured (preflight.line_rate: off): transfer bandwidth has nothing beside "
+          "it");
     }
     for (const KvLink& link : plan.line_pairs) {
       for (const std::string& name : {link.from, link.to}) {
@@ -69,7 +74,8 @@ class Planner {
 
  private:
   void Refuse(std::string where, std::string message, std::string hint = "") {
-    refusals_->push_back({absl::StatusCode::kFailedPrecondition, "plan", std::move(where), std::move(message), std::move(hint)});
+    refusals_->push_back({absl::StatusCode::kFailedPrecondition, "plan", std::move(where), std::move(message),
+                          std::move(hint)});
   }
 
   void ChooseMachines() {
@@ -77,7 +83,8 @@ class Planner {
     if (wanted.empty()) wanted = Pick(job_.pool.machine_count.value_or(1));
     head_ = job_.pool.head.empty() && !wanted.empty() ? wanted[0].name : job_.pool.head;
     for (const spec::MachineSpec& spec : wanted) {
-      auto found = std::find_if(input_.machines.begin(), input_.machines.end(), [&](const MachineFacts& m) { return m.name == spec.name; });
+      auto found = std::find_if(input_.machines.begin(), input_.machines.end(),
+                                [&](const MachineFacts& m) { return m.name == spec.name; });
       if (found == input_.machines.end()) {
         std::vector<std::string> known;
         for (const MachineFacts& machine : input_.machines) known.push_back(machine.name);
@@ -93,17 +100,21 @@ class Planner {
       machine.spec = spec;
       machine.address = spec.tcp_address.empty() ? found->address : spec.tcp_address;
       machine.job_dir = absl::StrCat(found->facts.work_dir(), "/", input_.job_id);
-      machine.disk_dir = spec.disk.empty() ? machine.job_dir : absl::StrCat(spec.disk, "/poolmark-", input_.job_id);
+      machine.disk_dir =
+          spec.disk.empty() ? machine.job_dir : absl::StrCat(spec.disk, "/poolmark-", input_.job_id);
       const auto has = static_cast<uint32_t>(found->facts.gpus_size());
       machine.gpus = spec.gpus.value_or(has);
       machine.takes_engines = !(spec.gpus && *spec.gpus == 0);
       if (spec.gpus && *spec.gpus > has) {
-        Refuse(absl::StrCat("pool, machine ", spec.name), absl::StrCat("the pool names ", *spec.gpus, " GPUs, the machine has ", has), "lower `gpus` or write all");
+        Refuse(absl::StrCat("pool, machine ", spec.name),
+               absl::StrCat("the pool names ", *spec.gpus, " GPUs, the machine has ", has),
+               "lower `gpus` or write all");
       }
       machines_.push_back(std::move(machine));
     }
     if (!head_.empty() && !machines_.empty() &&
-        std::none_of(machines_.begin(), machines_.end(), [&](const PoolMachine& m) { return m.name == head_; })) {
+        std::none_of(machines_.begin(), machines_.end(),
+                     [&](const PoolMachine& m) { return m.name == head_; })) {
       if (refusals_->empty()) Refuse("pool", absl::StrCat("head '", head_, "' is none of the machines"));
       machines_.clear();
     }
@@ -122,7 +133,9 @@ class Planner {
     }
     std::sort(best.begin(), best.end());
     if (best.size() < count) {
-      Refuse("pool", absl::StrCat("asks for ", count, " machines of one GPU family, ", best.size(), " are available"), "lower `machines` or start more agents");
+      Refuse("pool",
+             absl::StrCat("asks for ", count, " machines of one GPU family, ", best.size(), " are available"),
+             "lower `machines` or start more agents");
       return {};
     }
     std::vector<spec::MachineSpec> machines(count);
@@ -139,9 +152,11 @@ class Planner {
       const v1::Gpu& a = first->facts->facts.gpus(0);
       for (const v1::Gpu& b : machine.facts->facts.gpus()) {
         if (a.vendor() == b.vendor() && a.model() == b.model()) continue;
-        Refuse("pool", absl::StrCat("machine ", first->name, " has ", a.vendor(), " ", a.model(), ", machine ", machine.name, " has ", b.vendor(), " ", b.model(),
-                                    ": a pool uses one GPU family"),
-               "take one of them out of the pool");
+        Refuse(
+            "pool",
+            absl::StrCat("machine ", first->name, " has ", a.vendor(), " ", a.model(), ", machine ",
+                         machine.name, " has ", b.vendor(), " ", b.model(), ": a pool uses one GPU family"),
+            "take one of them out of the pool");
         return;
       }
     }
@@ -208,7 +223,8 @@ class Planner {
         plan->cycles.push_back({static_cast<int>(plan->cycles.size()) + 1, stack, {}});
       }
       for (const spec::WorkloadSpec& workload : job_.workloads) {
-        for (const spec::LoadLevel& level : workload.levels) plan->cycles.back().repeats.push_back({workload.name, level, repeat});
+        for (const spec::LoadLevel& level : workload.levels)
+          plan->cycles.back().repeats.push_back({workload.name, level, repeat});
       }
     };
     for (int repeat = 1; repeat <= job_.repeats; ++repeat) {
@@ -219,12 +235,14 @@ class Planner {
 
   void Estimate(Plan* plan) {
     Nanoseconds total = std::chrono::seconds(5);
-    total += std::chrono::seconds(static_cast<int64_t>(plan->line_pairs.size()) * job_.line_rate_runs * (job_.line_rate_seconds + 1));
+    total += std::chrono::seconds(static_cast<int64_t>(plan->line_pairs.size()) * job_.line_rate_runs *
+                                  (job_.line_rate_seconds + 1));
     bool guessed = false;
     for (const PlannedCycle& cycle : plan->cycles) {
       total += kCycleOverhead;
       for (const PlannedRepeat& repeat : cycle.repeats) {
-        auto workload = std::find_if(job_.workloads.begin(), job_.workloads.end(), [&](const auto& w) { return w.name == repeat.workload; });
+        auto workload = std::find_if(job_.workloads.begin(), job_.workloads.end(),
+                                     [&](const auto& w) { return w.name == repeat.workload; });
         Nanoseconds length = kUnknownRepeat;
         auto span = input_.workload_spans.find(repeat.workload);
         if (workload->load_duration) {
@@ -241,7 +259,8 @@ class Planner {
     }
     plan->estimate = total;
     if (guessed) {
-      plan->notes.push_back(absl::StrCat("the estimate takes ", FormatDuration(kUnknownRepeat), " for each repeat whose length the workload does not fix"));
+      plan->notes.push_back(absl::StrCat("the estimate takes ", FormatDuration(kUnknownRepeat),
+                                         " for each repeat whose length the workload does not fix"));
     }
   }
 

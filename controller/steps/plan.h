@@ -18,7 +18,7 @@ struct MachineFacts {
   std::string name;
   std::string address;  // host part of where the agent is dialled
   v1::Facts facts;
-  bool available = true;      // ready and not drained; a plan at submit may use busy ones
+  bool available = true;  // ready and not drained; a plan at submit may use busy ones
   std::string unavailable_reason;
 };
 
@@ -26,18 +26,18 @@ struct MachineFacts {
 struct PlannedProcess {
   std::string machine;
   spec::Role role = spec::Role::kEngine;
-  std::string template_name;        // in the stack file
-  v1::ProcessSpec spec;             // id is "<stack>.<name>-<machine>[-<index>]", unique within the stack
-  std::string dialect;              // of its metrics; "" : none
-  std::string metrics_url;          // "" : none
-  std::string base_url;             // http://address:port of its first HTTP port; "" : none
-  std::vector<v1::ResetStep> resets;     // how its cache is cleared
-  std::vector<v1::ResetStep> empties;    // how it is read back as empty
-  bool canary = false;              // emptiness is shown by a prompt that must not hit
-  bool restart_to_reset = false;    // has no reset: start it again
+  std::string template_name;           // in the stack file
+  v1::ProcessSpec spec;                // id is "<stack>.<name>-<machine>[-<index>]", unique within the stack
+  std::string dialect;                 // of its metrics; "" : none
+  std::string metrics_url;             // "" : none
+  std::string base_url;                // http://address:port of its first HTTP port; "" : none
+  std::vector<v1::ResetStep> resets;   // how its cache is cleared
+  std::vector<v1::ResetStep> empties;  // how it is read back as empty
+  bool canary = false;                 // emptiness is shown by a prompt that must not hit
+  bool restart_to_reset = false;       // has no reset: start it again
   uint64_t host_tier_bytes = 0;
   uint64_t disk_tier_bytes = 0;
-  bool attached = false;            // launch: attach; never started, stopped or reset unless allowed
+  bool attached = false;  // launch: attach; never started, stopped or reset unless allowed
 };
 
 struct PlannedTier {
@@ -60,26 +60,26 @@ struct StackPlan {
   spec::Strategy strategy = spec::Strategy::kLocal;
   std::string description;
   std::string engine_kind;
-  std::string model;             // as requests name it
+  std::string model;  // as requests name it
   bool simulated = false;
   bool attach = false;
   bool reset_allowed = true;
   spec::KvFormat kv;
   std::vector<PlannedProcess> processes;  // in launch order: stores, caches and engines, routers
   std::vector<PlannedTier> tiers;
-  std::string entry_url;         // where the load goes
+  std::string entry_url;  // where the load goes
   std::string entry_machine;
   std::vector<KvLink> links;
-  uint32_t gpus = 0;             // GPUs all engines use together
-  std::string digest;            // of the stack's definition with its parameters (M25)
-  bool relay = false;            // TLS link to a store on a public address
+  uint32_t gpus = 0;   // GPUs all engines use together
+  std::string digest;  // of the stack's definition with its parameters (M25)
+  bool relay = false;  // TLS link to a store on a public address
 };
 
 // One repeat of one test point.
 struct PlannedRepeat {
   std::string workload;
   spec::LoadLevel level;
-  int repeat = 1;                // 1 …
+  int repeat = 1;  // 1 …
 };
 
 // One launch of one stack.
@@ -91,15 +91,15 @@ struct PlannedCycle {
 
 struct Plan {
   std::string head;
-  std::vector<std::string> machines;               // head first
-  std::map<std::string, std::string> addresses;    // machine -> address in the pool's TCP network
+  std::vector<std::string> machines;             // head first
+  std::map<std::string, std::string> addresses;  // machine -> address in the pool's TCP network
   std::vector<StackPlan> stacks;
-  std::vector<PlannedCycle> cycles;                // ABBA over the stacks
-  std::map<std::string, v1::CheckPlan> checks;     // machine -> preflight
-  std::vector<KvLink> line_pairs;                  // of all stacks, each once
-  std::map<std::string, uint32_t> line_ports;      // machine -> port of its iperf3 server
+  std::vector<PlannedCycle> cycles;             // ABBA over the stacks
+  std::map<std::string, v1::CheckPlan> checks;  // machine -> preflight
+  std::vector<KvLink> line_pairs;               // of all stacks, each once
+  std::map<std::string, uint32_t> line_ports;   // machine -> port of its iperf3 server
   uint32_t line_streams = 4;
-  std::string load_executable = "poolmark";        // in the allow-list of the head
+  std::string load_executable = "poolmark";  // in the allow-list of the head
   Nanoseconds estimate{0};
   std::vector<std::string> notes;
   const StackPlan* stack(const std::string& name) const;
@@ -108,7 +108,7 @@ struct Plan {
 struct PlanInput {
   std::string job_id;
   const spec::JobSpec* job = nullptr;
-  std::vector<MachineFacts> machines;              // every machine the controller knows
+  std::vector<MachineFacts> machines;                 // every machine the controller knows
   std::map<std::string, Nanoseconds> workload_spans;  // workload -> length at speed 1, where a file fixes it
 };
 

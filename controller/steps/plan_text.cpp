@@ -11,7 +11,9 @@
 namespace poolmark::controller {
 namespace {
 
-double Seconds(Nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+double Seconds(Nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 Json ProcessJson(const PlannedProcess& process) {
   const v1::ProcessSpec& spec = process.spec;
@@ -20,7 +22,9 @@ Json ProcessJson(const PlannedProcess& process) {
   json["role"] = std::string(spec::RoleName(process.role));
   json["machine"] = process.machine;
   json["attached"] = process.attached;
-  json["backend"] = spec.backend() == v1::BACKEND_DOCKER ? "docker" : spec.backend() == v1::BACKEND_PODMAN ? "podman" : "process";
+  json["backend"] = spec.backend() == v1::BACKEND_DOCKER   ? "docker"
+                    : spec.backend() == v1::BACKEND_PODMAN ? "podman"
+                                                           : "process";
   json["executable"] = spec.executable();
   json["image"] = spec.image();
   json["argv"] = std::vector<std::string>(spec.argv().begin(), spec.argv().end());
@@ -39,7 +43,9 @@ Json ProcessJson(const PlannedProcess& process) {
   return json;
 }
 
-Json LinkJson(const KvLink& link) { return {{"from", link.from}, {"to", link.to}, {"path", link.path}}; }
+Json LinkJson(const KvLink& link) {
+  return {{"from", link.from}, {"to", link.to}, {"path", link.path}};
+}
 
 Json StackJson(const StackPlan& stack) {
   Json json;
@@ -52,14 +58,20 @@ Json StackJson(const StackPlan& stack) {
   json["launch"] = stack.attach ? "attach" : "launch";
   json["digest"] = stack.digest;
   json["gpus"] = stack.gpus;
-  json["kv"] = {{"path", stack.kv.path}, {"compression", stack.kv.compression}, {"dtype", stack.kv.dtype}, {"block_tokens", stack.kv.block_tokens}};
+  json["kv"] = {{"path", stack.kv.path},
+                {"compression", stack.kv.compression},
+                {"dtype", stack.kv.dtype},
+                {"block_tokens", stack.kv.block_tokens}};
   json["kv"]["chunk_tokens"] = stack.kv.chunk_tokens ? Json(*stack.kv.chunk_tokens) : Json();
   json["kv"]["hash_seed"] = stack.kv.hash_seed ? Json(*stack.kv.hash_seed) : Json();
   json["entry_url"] = stack.entry_url;
   json["entry_machine"] = stack.entry_machine;
   Json tiers = Json::array();
   for (const PlannedTier& tier : stack.tiers) {
-    tiers.push_back({{"source", std::string(spec::TierSourceName(tier.source))}, {"bytes", tier.bytes}, {"machine", tier.machine}, {"owner", tier.owner}});
+    tiers.push_back({{"source", std::string(spec::TierSourceName(tier.source))},
+                     {"bytes", tier.bytes},
+                     {"machine", tier.machine},
+                     {"owner", tier.owner}});
   }
   json["tiers"] = tiers;
   Json links = Json::array();
@@ -78,7 +90,8 @@ Result<std::string> PlanJson(const Plan& plan) {
   json["schema_version"] = 1;
   json["head"] = plan.head;
   Json machines = Json::array();
-  for (const std::string& name : plan.machines) machines.push_back({{"name", name}, {"address", plan.addresses.at(name)}});
+  for (const std::string& name : plan.machines)
+    machines.push_back({{"name", name}, {"address", plan.addresses.at(name)}});
   json["machines"] = machines;
   Json stacks = Json::array();
   for (const StackPlan& stack : plan.stacks) stacks.push_back(StackJson(stack));
@@ -87,7 +100,8 @@ Result<std::string> PlanJson(const Plan& plan) {
   for (const PlannedCycle& cycle : plan.cycles) {
     Json repeats = Json::array();
     for (const PlannedRepeat& repeat : cycle.repeats) {
-      repeats.push_back({{"workload", repeat.workload}, {"level", repeat.level.Name()}, {"repeat", repeat.repeat}});
+      repeats.push_back(
+          {{"workload", repeat.workload}, {"level", repeat.level.Name()}, {"repeat", repeat.repeat}});
     }
     cycles.push_back({{"number", cycle.number}, {"stack", cycle.stack}, {"repeats", repeats}});
   }
@@ -103,30 +117,39 @@ Result<std::string> PlanJson(const Plan& plan) {
 std::string ExplainPlan(const Plan& plan) {
   std::string text = absl::StrCat("machines: ");
   for (const std::string& name : plan.machines) {
-    absl::StrAppend(&text, name, name == plan.head ? " (head)" : "", " ", plan.addresses.at(name), name == plan.machines.back() ? "\n" : ", ");
+    absl::StrAppend(&text, name, name == plan.head ? " (head)" : "", " ", plan.addresses.at(name),
+                    name == plan.machines.back() ? "\n" : ", ");
   }
   for (const StackPlan& stack : plan.stacks) {
-    absl::StrAppend(&text, "\nstack ", stack.name, ": ", std::string(spec::StrategyTitle(stack.strategy)), stack.simulated ? " [simulated]" : "", "\n");
+    absl::StrAppend(&text, "\nstack ", stack.name, ": ", std::string(spec::StrategyTitle(stack.strategy)),
+                    stack.simulated ? " [simulated]" : "", "\n");
     for (const PlannedProcess& process : stack.processes) {
       std::vector<std::string> ports;
       for (uint32_t port : process.spec.ports()) ports.push_back(absl::StrCat(port));
-      absl::StrAppend(&text, "  ", process.machine, "  ", process.spec.id(), "  ", process.attached ? process.base_url : process.spec.executable(),
+      absl::StrAppend(&text, "  ", process.machine, "  ", process.spec.id(), "  ",
+                      process.attached ? process.base_url : process.spec.executable(),
                       ports.empty() ? "" : absl::StrCat("  ports ", absl::StrJoin(ports, " ")),
                       process.spec.gpus_size() > 0 ? absl::StrCat("  GPUs ", process.spec.gpus_size()) : "");
-      if (process.host_tier_bytes > 0) absl::StrAppend(&text, "  host tier ", FormatBytes(process.host_tier_bytes));
-      if (process.disk_tier_bytes > 0) absl::StrAppend(&text, "  disk tier ", FormatBytes(process.disk_tier_bytes));
+      if (process.host_tier_bytes > 0)
+        absl::StrAppend(&text, "  host tier ", FormatBytes(process.host_tier_bytes));
+      if (process.disk_tier_bytes > 0)
+        absl::StrAppend(&text, "  disk tier ", FormatBytes(process.disk_tier_bytes));
       text += "\n";
     }
     absl::StrAppend(&text, "  requests go to ", stack.entry_url, "\n");
-    for (const KvLink& link : stack.links) absl::StrAppend(&text, "  KV travels ", link.from, " -> ", link.to, " over ", link.path, "\n");
+    for (const KvLink& link : stack.links)
+      absl::StrAppend(&text, "  KV travels ", link.from, " -> ", link.to, " over ", link.path, "\n");
   }
   absl::StrAppend(&text, "\n", plan.cycles.size(), plan.cycles.size() == 1 ? " launch:\n" : " launches:\n");
   for (const PlannedCycle& cycle : plan.cycles) {
     std::vector<std::string> repeats;
-    for (const PlannedRepeat& repeat : cycle.repeats) repeats.push_back(absl::StrCat(repeat.workload, "-", repeat.level.Name(), "#", repeat.repeat));
+    for (const PlannedRepeat& repeat : cycle.repeats)
+      repeats.push_back(absl::StrCat(repeat.workload, "-", repeat.level.Name(), "#", repeat.repeat));
     absl::StrAppend(&text, "  ", cycle.number, ". ", cycle.stack, ": ", absl::StrJoin(repeats, " "), "\n");
   }
-  absl::StrAppend(&text, "estimated time: ", FormatDuration(std::chrono::floor<std::chrono::seconds>(plan.estimate)), "\n");
+  absl::StrAppend(&text,
+                  "estimated time: ", FormatDuration(std::chrono::floor<std::chrono::seconds>(plan.estimate)),
+                  "\n");
   for (const std::string& note : plan.notes) absl::StrAppend(&text, "note: ", note, "\n");
   return text;
 }

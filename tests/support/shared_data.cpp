@@ -15,6 +15,8 @@ std::optional<std::string> SharedData() {
   return std::nullopt;
 }
 
-std::string Source(const std::string& relative) { return std::string(POOLMARK_SOURCE_DIR) + "/" + relative; }
+std::string Source(const std::string& relative) {
+  return std::string(POOLMARK_SOURCE_DIR) + "/" + relative;
+}
 
 }  // namespace poolmark::test

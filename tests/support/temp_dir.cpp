@@ -12,6 +12,8 @@ TempDir::TempDir() {
   path_ = *made;
 }
 
-TempDir::~TempDir() { (void)RemoveTree(path_); }
+TempDir::~TempDir() {
+  (void)RemoveTree(path_);
+}
 
 }  // namespace poolmark::test

@@ -1,8 +1,9 @@
 #include "common/base/files.h"
 
-#include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <catch2/catch.hpp>
 
 #include "common/base/digest.h"
 #include "common/base/zstd_file.h"

@@ -8,7 +8,8 @@ using namespace poolmark;
 
 TEST_CASE("JSON is read strictly and errors say where") {
   CHECK(ParseJson(R"({"a": [1, 2.5, "x"]})").ok());
-  for (const char* bad : {"", "{", "[1,]", "NaN", "[Infinity]", "{\"a\":1,\"a\":2}", "1 2", "\"\\ud800\"", "1e400", "{'a':1}"}) {
+  for (const char* bad : {"", "{", "[1,]", "NaN", "[Infinity]", "{\"a\":1,\"a\":2}", "1 2", "\"\\ud800\"",
+                          "1e400", "{'a':1}"}) {
     CAPTURE(bad);
     auto parsed = ParseJson(bad, "plan.json");
     REQUIRE_FALSE(parsed.ok());
@@ -31,8 +32,9 @@ TEST_CASE("numbers that are not finite are never written", "[K2]") {
 
 TEST_CASE("Python's dump is reproduced byte for byte", "[K7]") {
   Json value = Json::parse(R"({"b":1,"a":[1.0,1e16,1e-5,0.1,-0.0,true,null],"z":"é\u2028😀\u007f\"/"})");
-  CHECK(*PythonDumps(value) ==
-        R"({"a": [1.0, 1e+16, 1e-05, 0.1, -0.0, true, null], "b": 1, "z": "\u00e9\u2028\ud83d\ude00\u007f\"/"})");
+  CHECK(
+      *PythonDumps(value) ==
+      R"({"a": [1.0, 1e+16, 1e-05, 0.1, -0.0, true, null], "b": 1, "z": "\u00e9\u2028\ud83d\ude00\u007f\"/"})");
   CHECK(*PythonDumps(Json::parse(R"({"b":1,"a":2})"), false) == R"({"b": 1, "a": 2})");
   CHECK(PythonFloat(123456789012345680.0) == "1.2345678901234568e+17");
   CHECK(PythonFloat(1e22) == "1e+22");

@@ -14,7 +14,8 @@ using namespace poolmark::controller;
 
 namespace {
 
-MachineFacts Machine(const std::string& name, const std::string& gpu = "", int gpus = 0, const std::string& vendor = "nvidia") {
+MachineFacts Machine(const std::string& name, const std::string& gpu = "", int gpus = 0,
+                     const std::string& vendor = "nvidia") {
   MachineFacts machine;
   machine.name = name;
   machine.address = "10.0.0." + std::to_string(1 + name.back() - '0');
@@ -40,8 +41,10 @@ struct Case {
 };
 
 Result<Plan> PlanOf(const Case& c, Errors* refusals) {
-  std::string job_yaml = "version: 1\npool: pool.yaml\nstacks: " + c.stacks +
-                         "\nworkloads: {w: {shape: synthetic, input: 20, output: 8, concurrency: [2, 4]}}\nrepeats: 2\n" + c.extra;
+  std::string job_yaml =
+      "version: 1\npool: pool.yaml\nstacks: " + c.stacks +
+      "\nworkloads: {w: {shape: synthetic, input: 20, output: 8, concurrency: [2, 4]}}\nrepeats: 2\n" +
+      c.extra;
   auto files = [&](const std::string& name) -> Result<std::string> {
     if (name == "pool.yaml") return c.pool;
     if (name == "stack.yaml") return c.stack;
@@ -67,17 +70,20 @@ std::string RefusalsOf(const Case& c) {
 
 std::string EngineStack(const std::string& more) {
   return "version: 1\nstrategy: local\nengine: vllm\nparams: {host: 1GiB}\n" + more +
-         "\nprocesses: [{name: engine, role: engine, exec: vllm, argv: [serve, --port, \"${port.http}\"], ports: [http], gpus: 4}]\nentry: engine.http\n";
+         "\nprocesses: [{name: engine, role: engine, exec: vllm, argv: [serve, --port, \"${port.http}\"], "
+         "ports: [http], gpus: 4}]\nentry: engine.http\n";
 }
 
 }  // namespace
 
 TEST_CASE("every shipped stack on simulated engines can be planned", "[A1][A2][A3][A4][A5][A6][C1][C3]") {
-  for (const char* name : {"sim-local", "sim-offload", "sim-shared", "sim-shared-dir", "sim-split", "sim-split-offload"}) {
+  for (const char* name :
+       {"sim-local", "sim-offload", "sim-shared", "sim-shared-dir", "sim-split", "sim-split-offload"}) {
     CAPTURE(name);
     Case c;
     c.stacks = std::string("[{use: ") + name + ", as: s}]";
-    if (std::string(name) == "sim-shared-dir") c.stacks = "[{use: sim-shared-dir, as: s, set: {directory: /srv/kv}}]";
+    if (std::string(name) == "sim-shared-dir")
+      c.stacks = "[{use: sim-shared-dir, as: s, set: {directory: /srv/kv}}]";
     Errors refusals;
     auto plan = PlanOf(c, &refusals);
     for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
@@ -97,12 +103,15 @@ TEST_CASE("every shipped stack on simulated engines can be planned", "[A1][A2][A
 
 TEST_CASE("ports never clash with what a machine already uses", "[C3]") {
   Case c;
-  c.stack = "version: 1\nstrategy: local\nengine: sim\nprocesses: [{name: engine, role: engine, exec: x, ports: [a, b, c]}]\nentry: engine.a\n";
+  c.stack =
+      "version: 1\nstrategy: local\nengine: sim\nprocesses: [{name: engine, role: engine, exec: x, ports: "
+      "[a, b, c]}]\nentry: engine.a\n";
   Errors refusals;
   auto first = PlanOf(c, &refusals);
   REQUIRE(first.ok());
   std::set<uint32_t> taken;
-  for (const auto& process : first->stacks[0].processes) taken.insert(process.spec.ports().begin(), process.spec.ports().end());
+  for (const auto& process : first->stacks[0].processes)
+    taken.insert(process.spec.ports().begin(), process.spec.ports().end());
   CHECK(taken.size() == 6);
   for (uint32_t port : taken) c.machines[1].facts.add_used_ports(port);
   auto second = PlanOf(c, &refusals);
@@ -127,30 +136,37 @@ TEST_CASE("GPUs are handed out per engine and not beyond what a machine has", "[
 
 TEST_CASE("a plan that cannot work is refused with every reason at once", "[C5][A9][J4]") {
   Case c;
-  c.stack = EngineStack("kv: {path: rdma}\ntiers: [{source: host, size: 64GiB, owner: engine}, {source: storage, size: 1TiB, owner: engine}]");
+  c.stack = EngineStack(
+      "kv: {path: rdma}\ntiers: [{source: host, size: 64GiB, owner: engine}, {source: storage, size: 1TiB, "
+      "owner: engine}]");
   c.machines = {Machine("n0", "H100", 8), Machine("n1", "MI300X", 8, "amd")};
   std::string text = RefusalsOf(c);
   INFO(text);
-  for (const char* expected : {"a pool uses one GPU family", "moves KV over RDMA, machine n0 has no RDMA port",
-                               "tier host of 'engine' needs 64GiB on machine n0, which can lock 32GiB",
-                               "tier storage of 'engine' needs 1TiB on machine n1, which has free on disk 100GiB"}) {
+  for (const char* expected :
+       {"a pool uses one GPU family", "moves KV over RDMA, machine n0 has no RDMA port",
+        "tier host of 'engine' needs 64GiB on machine n0, which can lock 32GiB",
+        "tier storage of 'engine' needs 1TiB on machine n1, which has free on disk 100GiB"}) {
     CAPTURE(expected);
     CHECK(text.find(expected) != std::string::npos);
   }
   c.pool = "version: 1\nmachines: [{name: n0}, {name: n9}]\n";
-  CHECK(RefusalsOf(c).find("machine n9: is not known to the controller: registered: n0, n1") != std::string::npos);
+  CHECK(RefusalsOf(c).find("machine n9: is not known to the controller: registered: n0, n1") !=
+        std::string::npos);
 
   Case trt;
-  trt.stack = "version: 1\nstrategy: local\nengine: trtllm\nprocesses: [{name: engine, role: engine, exec: trtllm-serve, ports: [http], gpus: 1}]\nentry: engine.http\n";
+  trt.stack =
+      "version: 1\nstrategy: local\nengine: trtllm\nprocesses: [{name: engine, role: engine, exec: "
+      "trtllm-serve, ports: [http], gpus: 1}]\nentry: engine.http\n";
   trt.machines = {Machine("n0", "MI300X", 8, "amd"), Machine("n1", "MI300X", 8, "amd")};
   CHECK(RefusalsOf(trt).find("TensorRT-LLM does not run on AMD GPUs") != std::string::npos);
 }
 
 TEST_CASE("parties of one store that write another format are refused", "[I5][C5]") {
   Case c;
-  c.stack = "version: 1\nstrategy: shared\nengine: vllm\nkv: {block_tokens: 16, hash_seed: 0}\nprocesses:\n"
-            "  - {name: store, role: store, on: head, exec: valkey-server, ports: [main]}\n"
-            "  - {name: engine, role: engine, exec: vllm, ports: [http], kv: {hash_seed: 7}}\nentry: engine.http\n";
+  c.stack =
+      "version: 1\nstrategy: shared\nengine: vllm\nkv: {block_tokens: 16, hash_seed: 0}\nprocesses:\n"
+      "  - {name: store, role: store, on: head, exec: valkey-server, ports: [main]}\n"
+      "  - {name: engine, role: engine, exec: vllm, ports: [http], kv: {hash_seed: 7}}\nentry: engine.http\n";
   CHECK(RefusalsOf(c).find("writes KV with hash_seed 7, the others with 0") != std::string::npos);
 }
 
@@ -204,4 +220,31 @@ TEST_CASE("the plan picks machines of one family when the pool gives a number", 
   CHECK(plan->machines == std::vector<std::string>{"n1", "n2"});
   c.pool = "version: 1\nmachines: 3\n";
   CHECK(RefusalsOf(c).find("asks for 3 machines of one GPU family, 2 are available") != std::string::npos);
+}
+
+TEST_CASE("every shipped stack can be planned on machines that have what it needs", "[A7][C16]") {
+  auto names = ListDir(test::Source("deploy/stacks"));
+  REQUIRE(names.ok());
+  REQUIRE(names->size() >= 10);
+  for (const std::string& file : *names) {
+    std::string name = file.substr(0, file.find(".yaml"));
+    CAPTURE(name);
+    Case c;
+    auto text = ReadFile(test::Source("deploy/stacks/" + file));
+    REQUIRE(text.ok());
+    std::string set = text->find("model: null") != std::string::npos ? ", set: {model: /models/m}" : "";
+    if (name == "sim-shared-dir") set = ", set: {directory: /srv/kv}";
+    c.stacks = "[{use: " + name + ", as: s" + set + "}]";
+    c.machines = {Machine("n0", "H100", 16), Machine("n1", "H100", 16)};
+    for (MachineFacts& machine : c.machines) {
+      machine.facts.add_rdma_ports()->set_device("mlx5_0");
+      machine.facts.set_memory_lockable_bytes(512ull << 30);
+      machine.facts.set_memory_available_bytes(1ull << 40);
+      machine.facts.set_work_dir_free_bytes(4ull << 40);
+    }
+    Errors refusals;
+    auto plan = PlanOf(c, &refusals);
+    for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
+    CHECK(plan.ok());
+  }
 }

@@ -40,9 +40,11 @@ Files FilesFrom(std::map<std::string, std::string> files) {
   };
 }
 
-Result<JobSpec> Read(const std::string& job, Errors* errors, const std::string& stack = kStack, const std::string& pool = kPool,
-                     const std::map<std::string, std::string>& set = {}) {
-  return ReadJob(job, "job.yaml", FilesFrom({{"pool.yaml", pool}, {"stack.yaml", stack}, {"sessions.jsonl", "{}"}}), set, errors);
+Result<JobSpec> Read(const std::string& job, Errors* errors, const std::string& stack = kStack,
+                     const std::string& pool = kPool, const std::map<std::string, std::string>& set = {}) {
+  return ReadJob(job, "job.yaml",
+                 FilesFrom({{"pool.yaml", pool}, {"stack.yaml", stack}, {"sessions.jsonl", "{}"}}), set,
+                 errors);
 }
 
 std::string Texts(const Errors& errors) {
@@ -83,8 +85,9 @@ repeets: 3
   std::string text = Texts(errors);
   INFO(text);
   for (const char* expected :
-       {"job.yaml:1:10 version: is 2", "pool.yaml:2:7 head: 'n7' is none of the machines", "machine 'n0' stands twice", "'N 1' is no name",
-        "two stacks are called 'base'", "stack 'none' cannot be read", "job.yaml:5", "workloads.code.warm_up", "workloads.synth.output",
+       {"job.yaml:1:10 version: is 2", "pool.yaml:2:7 head: 'n7' is none of the machines",
+        "machine 'n0' stands twice", "'N 1' is no name", "two stacks are called 'base'",
+        "stack 'none' cannot be read", "job.yaml:5", "workloads.code.warm_up", "workloads.synth.output",
         "workloads.synth.load_duration", "job.yaml:7:10 repeats: is '0'", "did you mean 'repeats'?"}) {
     CAPTURE(expected);
     CHECK(text.find(expected) != std::string::npos);
@@ -94,15 +97,20 @@ repeets: 3
 TEST_CASE("load duration and warm-up keep their ranges and belong to agentic replay alone", "[H1][H2][H11]") {
   auto with = [](const std::string& workload) {
     Errors errors;
-    std::string job = "version: 1\npool: pool.yaml\nstacks: [{use: stack.yaml, as: base}]\nworkloads:\n  w: {" + workload + "}\n";
+    std::string job =
+        "version: 1\npool: pool.yaml\nstacks: [{use: stack.yaml, as: base}]\nworkloads:\n  w: {" + workload +
+        "}\n";
     return Read(job, &errors).ok();
   };
   CHECK(with("shape: agentic, file: sessions.jsonl, concurrency: [4]"));
   CHECK(with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 120s, warm_up: 59s"));
-  CHECK_FALSE(with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 119s, warm_up: 0s"));
+  CHECK_FALSE(
+      with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 119s, warm_up: 0s"));
   CHECK_FALSE(with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 14401s"));
-  CHECK_FALSE(with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 4h, warm_up: 3601s"));
-  CHECK_FALSE(with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 600s, warm_up: 300s"));
+  CHECK_FALSE(
+      with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 4h, warm_up: 3601s"));
+  CHECK_FALSE(
+      with("shape: agentic, file: sessions.jsonl, concurrency: [4], load_duration: 600s, warm_up: 300s"));
   CHECK_FALSE(with("shape: synthetic, input: 5, output: 3, concurrency: [1], warm_up: 1s"));
 }
 
@@ -139,8 +147,9 @@ TEST_CASE("stacks that contradict themselves are refused", "[C5]") {
 
 TEST_CASE("files that are no YAML, binary, huge or nested without end are refused with their name") {
   for (const std::string& text :
-       {std::string("{"), std::string("a: b: c"), std::string("\0\1\2", 3), std::string(2 << 20, 'x'), std::string(5000, '['),
-        std::string("version: 1\n---\nversion: 1\n"), std::string("- just\n- a list\n"), std::string("&a [*a]"), std::string("")}) {
+       {std::string("{"), std::string("a: b: c"), std::string("\0\1\2", 3), std::string(2 << 20, 'x'),
+        std::string(5000, '['), std::string("version: 1\n---\nversion: 1\n"),
+        std::string("- just\n- a list\n"), std::string("&a [*a]"), std::string("")}) {
     Errors errors;
     CHECK_FALSE(ReadStack(text, "stack.yaml", &errors).ok());
     REQUIRE_FALSE(errors.empty());
