@@ -1,0 +1,64 @@
+#include "common/workload/timeline.h"
+
+#include <algorithm>
+#include <queue>
+
+namespace poolmark::workload {
+namespace {
+
+Nanoseconds Service(const Turn& turn) {
+  if (turn.service) return *turn.service;
+  return std::chrono::milliseconds(200) + turn.output_tokens * std::chrono::milliseconds(20);
+}
+
+// Adds the session's turns from `begin` on; returns when its last answer ends.
+Nanoseconds Place(const Script& script, uint64_t number, Nanoseconds begin, std::vector<Arrival>* out) {
+  std::vector<Nanoseconds> ends(script.turns.size());
+  Nanoseconds last = begin;
+  for (size_t i = 0; i < script.turns.size(); ++i) {
+    const Turn& turn = script.turns[i];
+    Nanoseconds free = begin;
+    if (!turn.after.empty()) {
+      for (const uint32_t before : turn.after) free = std::max(free, ends[before]);
+    } else if (i > 0) {
+      free = ends[i - 1];
+    }
+    Nanoseconds start = free + turn.think;
+    if (turn.at) start = std::max(*turn.at, i > 0 ? free : *turn.at);
+    ends[i] = start + Service(turn);
+    last = std::max(last, ends[i]);
+    out->push_back({number, static_cast<uint32_t>(i), start, ends[i], !turn.primer});
+  }
+  return last;
+}
+
+}  // namespace
+
+std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& spec, bool held) {
+  std::vector<Arrival> out;
+  const bool timed = spec.shape == Shape::kTrace || !spec.rate.empty();
+  if (timed) {
+    for (uint64_t s = 0; s < workload.sessions(); ++s) Place(workload.Open(s), s, Nanoseconds(0), &out);
+  } else {
+    const uint64_t users = spec.concurrency.empty() ? 1 : static_cast<uint64_t>(spec.concurrency.front());
+    using Free = std::pair<Nanoseconds, uint64_t>;
+    std::priority_queue<Free, std::vector<Free>, std::greater<>> free;
+    for (uint64_t user = 0; user < std::min(users, workload.sessions()); ++user)
+      free.push({Nanoseconds(0), user});
+    for (uint64_t s = 0; s < workload.sessions(); ++s) {
+      const auto [at, user] = free.top();
+      if (held && at >= *spec.load_duration) break;
+      free.pop();
+      free.push({Place(workload.Open(s), s, at, &out), user});
+    }
+  }
+  if (held) {
+    std::erase_if(out, [&](const Arrival& arrival) { return arrival.start >= *spec.load_duration; });
+    for (Arrival& arrival : out) arrival.counts = arrival.counts && arrival.start >= *spec.warm_up;
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Arrival& a, const Arrival& b) { return a.start < b.start; });
+  return out;
+}
+
+}  // namespace poolmark::workload
