@@ -36,6 +36,27 @@ struct Chunk {
 Chunk ReadChunk(std::string_view data, std::string* text = nullptr);
 Chunk ReadChunkWithTree(std::string_view data, std::string* text = nullptr);
 
+// Reads the events of one stream. Most events of a stream differ from the one before only in one string of
+// output; such an event is recognised by its equal beginning and end and read without parsing it again.
+// Equal to ReadChunk for every event. Not thread-safe.
+class ChunkReader {
+ public:
+  // The reference is valid until the next call.
+  const Chunk& Read(std::string_view data, std::string* text = nullptr);
+  void Reset() { has_pattern_ = false; }
+
+ private:
+  bool FitsPattern(std::string_view data, std::string* text) const;
+
+  bool has_pattern_ = false;
+  bool is_text_ = false;    // the varying string belongs to the text of the first choice
+  std::string pattern_;     // a document with exactly one non-empty string of output …
+  size_t value_begin_ = 0;  // … whose value lies here, without its quotes
+  size_t value_end_ = 0;
+  Chunk pattern_chunk_;
+  Chunk other_;
+};
+
 // The one-pass reader alone: nothing when it leaves the document to the tree. For tests.
 std::optional<Chunk> ScanChunk(std::string_view data, std::string* text);
 

@@ -124,6 +124,22 @@ class Scanner {
  public:
   explicit Scanner(std::string_view data) : at_(data.data()), end_(data.data() + data.size()) {}
 
+  // The string that starts with the quote at `at`; nothing when it is not valid. For patterns.
+  static std::optional<Text> StringAt(std::string_view data, size_t at) {
+    Scanner scanner(data.substr(at));
+    Text text;
+    if (!scanner.String(&text)) return std::nullopt;
+    return text;
+  }
+
+  // Where the only non-empty string of output lies; nothing when there are none or several. After Scan.
+  std::optional<std::string_view> only_output() const {
+    return outputs_ == 1 ? std::optional(output_) : std::nullopt;
+  }
+  bool only_output_is_text() const {
+    return output_.data() == content_.data() || output_.data() == plain_text_.data();
+  }
+
   bool Scan(Chunk* chunk, std::string* text) {
     chunk_ = chunk;
     unsigned seen = 0;
@@ -378,7 +394,11 @@ class Scanner {
     if (!Is('"')) return Skip();
     Text text;
     if (!String(&text)) return false;
-    if (!text.raw.empty()) *flag = true;
+    if (!text.raw.empty()) {
+      *flag = true;
+      output_ = text.raw;
+      ++outputs_;
+    }
     if (raw != nullptr) *raw = text.raw;
     return true;
   }
@@ -426,6 +446,8 @@ class Scanner {
   Chunk* chunk_ = nullptr;
   std::string_view plain_text_;
   std::string_view content_;
+  std::string_view output_;  // the last non-empty one
+  int outputs_ = 0;
 };
 
 }  // namespace
@@ -439,6 +461,46 @@ std::optional<Chunk> ScanChunk(std::string_view data, std::string* text) {
   Scanner scanner(data);
   if (!scanner.Scan(&chunk, text)) return std::nullopt;
   return chunk;
+}
+
+bool ChunkReader::FitsPattern(std::string_view data, std::string* text) const {
+  const size_t after = pattern_.size() - value_end_;
+  if (data.size() <= value_begin_ + after || std::memcmp(data.data(), pattern_.data(), value_begin_) != 0 ||
+      std::memcmp(data.data() + data.size() - after, pattern_.data() + value_end_, after) != 0) {
+    return false;
+  }
+  // The string must end exactly where the rest begins, so that nothing else can hide in it.
+  const std::optional<Text> value = Scanner::StringAt(data, value_begin_ - 1);
+  if (!value.has_value() || value->raw.size() != data.size() - value_begin_ - after) return false;
+  if (text != nullptr && is_text_) AppendDecoded(value->raw, text);
+  return true;
+}
+
+const Chunk& ChunkReader::Read(std::string_view data, std::string* text) {
+  if (has_pattern_ && FitsPattern(data, text)) return pattern_chunk_;
+  if (data == "[DONE]") {
+    other_ = Chunk();
+    other_.kind = Chunk::Kind::kDone;
+    return other_;
+  }
+  Chunk chunk;
+  Scanner scanner(data);
+  if (!scanner.Scan(&chunk, text)) {
+    other_ = ReadChunkWithTree(data, text);
+    return other_;
+  }
+  const std::optional<std::string_view> value = scanner.only_output();
+  if (!value.has_value()) {
+    other_ = std::move(chunk);
+    return other_;
+  }
+  pattern_.assign(data);
+  value_begin_ = static_cast<size_t>(value->data() - data.data());
+  value_end_ = value_begin_ + value->size();
+  is_text_ = scanner.only_output_is_text();
+  pattern_chunk_ = std::move(chunk);
+  has_pattern_ = true;
+  return pattern_chunk_;
 }
 
 }  // namespace poolmark::http

@@ -35,6 +35,7 @@ std::string_view RawHeader(std::string_view head, std::string_view name) {
 void StreamReader::Begin(RequestRecord* record, std::string* answer) {
   parser_.Reset();
   sse_.Reset();
+  chunks_.Reset();
   record_ = record;
   answer_ = answer;
   plain_body_.clear();
@@ -100,17 +101,16 @@ void StreamReader::TakeEvent(const http::SseEvent& event) {
     const std::string_view text = event.data.empty() ? event.comment : event.data;
     return Fail(Outcome::kErrorEvent, text.empty() ? "event: error" : http::ErrorText(text));
   }
-  if (answer_ == nullptr) return TakeChunk(http::ReadChunk(event.data));
-  TakeChunk(http::ReadChunk(event.data, answer_));
+  TakeChunk(chunks_.Read(event.data, answer_));
 }
 
-void StreamReader::TakeChunk(http::Chunk chunk) {
+void StreamReader::TakeChunk(const http::Chunk& chunk) {
   switch (chunk.kind) {
     case http::Chunk::Kind::kDone:
       done_ = true;
       return;
     case http::Chunk::Kind::kError:
-      return Fail(Outcome::kErrorEvent, std::move(chunk.error));
+      return Fail(Outcome::kErrorEvent, chunk.error);
     case http::Chunk::Kind::kMalformed:
       return Fail(Outcome::kProtocol, "an event's data is no JSON object");
     case http::Chunk::Kind::kData:
@@ -125,7 +125,7 @@ void StreamReader::TakeChunk(http::Chunk chunk) {
     if (chunk.finish_reason == "error" || chunk.finish_reason == "abort") {
       Fail(Outcome::kErrorEvent, "finish_reason '" + chunk.finish_reason + "'");
     }
-    record_->finish_reason = std::move(chunk.finish_reason);
+    record_->finish_reason = chunk.finish_reason;
   }
 }
 

@@ -45,7 +45,7 @@ class StreamReader {
   void TakeHead();
   void TakeBody(std::string_view piece);
   void TakeEvent(const http::SseEvent& event);
-  void TakeChunk(http::Chunk chunk);
+  void TakeChunk(const http::Chunk& chunk);
   void TakeOutput(const http::Chunk& chunk);
   void Fail(Outcome outcome, std::string error);
   void Finish(int64_t now);
@@ -53,6 +53,7 @@ class StreamReader {
 
   http::ResponseParser parser_;
   http::SseParser sse_;
+  http::ChunkReader chunks_;
   RequestRecord* record_ = nullptr;
   std::string* answer_ = nullptr;
   std::string plain_body_;

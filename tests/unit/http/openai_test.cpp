@@ -161,6 +161,42 @@ TEST_CASE("the one-pass reader equals the tree on mutated documents") {
   CHECK(scanned > 15000);
 }
 
+TEST_CASE("a reader of streams equals the tree on every event of mutated streams") {
+  const std::vector<std::string> seeds = {
+      Choice(R"({"content":" the"})"),
+      Choice(R"({"content":"a\"\\"})"),
+      Choice(R"({"reasoning":"x"})"),
+      Choice(R"({"role":"assistant","content":""})"),
+      R"({"choices":[{"text":"x","token_ids":[1]},{"text":"","token_ids":[1]}],"usage":{"completion_tokens":2}})",
+      R"({"choices":[{"delta":{"content":"b","reasoning":""}},{"delta":{"content":""}}]})",
+      "[DONE]"};
+  const std::string alphabet = "{}[]\":,\\u0019eE.-+ntfals \xe2\x80\xa8\n";
+  SplitMix64 random(11);
+  for (int stream = 0; stream < 3000; ++stream) {
+    ChunkReader reader;
+    for (int i = 0; i < 12; ++i) {
+      std::string data = seeds[random.Below(2) == 0 ? static_cast<size_t>(stream) % seeds.size()
+                                                    : random.Below(seeds.size())];
+      if (random.Below(3) == 0) {
+        const size_t at = random.Below(data.size());
+        if (random.Below(2) == 0) {
+          data.insert(at, 1, alphabet[random.Below(alphabet.size())]);
+        } else {
+          data[at] = alphabet[random.Below(alphabet.size())];
+        }
+      }
+      std::string text;
+      std::string tree_text;
+      const Chunk tree = ReadChunkWithTree(data, &tree_text);
+      const Chunk read = reader.Read(data, &text);
+      if (!(read == tree) || text != tree_text) {
+        INFO(data);
+        FAIL("the readers differ");
+      }
+    }
+  }
+}
+
 TEST_CASE("captured streams of real engines take the fast path and equal the tree", "[recorded]") {
   const auto shared = test::SharedData();
   if (!shared.has_value()) return;

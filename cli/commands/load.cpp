@@ -1,0 +1,77 @@
+#include "cli/commands/load.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands/load_run.h"
+
+namespace poolmark::cli {
+
+void AddLoad(CLI::App& app, int& exit_code) {
+  auto args = std::make_shared<LoadArguments>();
+  LoadArguments& a = *args;
+  CLI::App* load = app.add_subcommand("load", "Send a load to an OpenAI-compatible server and measure it");
+  load->add_option("--plan", a.plan,
+                   "JSON file with the whole load (docs/load.md); progress goes to stdout as JSON lines");
+  load->add_option("--url", a.urls, "Base URL, with or without /v1; several share the sessions")
+      ->delimiter(',');
+  load->add_option("--model", a.model, "Model name, as the server lists it");
+  load->add_option("--api", a.api, "chat or completions")
+      ->check(CLI::IsMember({"chat", "completions"}))
+      ->capture_default_str();
+  load->add_option("--api-key-file", a.api_key_file, "File with the key for 'Authorization: Bearer'");
+  load->add_option("--header", a.headers, "Further header, 'Name: value'");
+  load->add_option("--ca-file", a.ca_file, "PEM file with the CA of an https server");
+  load->add_option("--server-name", a.server_name, "Name that the server's certificate carries");
+  load->add_flag("--insecure", a.insecure, "Accept any certificate");
+  load->add_option("--concurrency,-c", a.concurrency, "Closed loop: users, each with one request in flight");
+  load->add_option(
+      "--rate,-r", a.rate,
+      "Open loop: requests per second; 100:60s for a time, 10-100:60s as a ramp, with commas as steps");
+  load->add_option("--arrivals", a.arrivals, "constant, poisson or gamma")->capture_default_str();
+  load->add_option("--cv", a.cv, "Gamma: coefficient of variation of the gaps")->capture_default_str();
+  load->add_option("--ramp-up", a.ramp_up, "Closed loop: users start evenly over this time")
+      ->capture_default_str();
+  load->add_option("--requests,-n", a.requests, "Requests to measure");
+  load->add_option("--duration", a.duration, "Length of the load with its warm-up, as in 20m");
+  load->add_option("--warm-up", a.warm_up, "Time at the start that is not measured")->capture_default_str();
+  load->add_option("--warm-up-requests", a.warm_up_requests, "Requests at the start that are not measured");
+  load->add_option("--drain", a.drain, "How long requests in flight may take after the end of the load")
+      ->capture_default_str();
+  load->add_option("--timeout", a.deadline, "Longest time of a request")->capture_default_str();
+  load->add_option("--stall", a.stall, "Longest silence within an answer")->capture_default_str();
+  load->add_option("--connect-timeout", a.connect_timeout, "Longest connection set-up")
+      ->capture_default_str();
+  load->add_option("--keep-alive", a.keep_alive, "Connections idle for longer are not used again")
+      ->capture_default_str();
+  load->add_option("--max-connections", a.max_connections, "Limit of open connections of each process");
+  load->add_option("--retry-attempts", a.retry_attempts,
+                   "Attempts for a request in all; 1: nothing is sent twice")
+      ->capture_default_str();
+  load->add_option("--retry-on", a.retry_on, "What is tried again: connect, stale, 429, 5xx")
+      ->capture_default_str();
+  load->add_option("--input-tokens", a.input_tokens, "Prompt tokens of each request")->capture_default_str();
+  load->add_option("--output-tokens", a.output_tokens, "max_tokens of each request")->capture_default_str();
+  load->add_flag("--prompt-ids", a.prompt_ids, "Send token ids (exact length); needs --api completions");
+  load->add_option("--vocabulary", a.vocabulary, "Token ids are drawn below this")->capture_default_str();
+  load->add_flag("--allow-eos", a.allow_eos, "Let answers end early (no ignore_eos)");
+  load->add_option("--seed", a.seed, "Seed of prompts and arrivals")->capture_default_str();
+  load->add_option("--loops", a.loops, "Event loops (threads); 0: one for each core")->capture_default_str();
+  load->add_option("--processes", a.processes, "Processes that share the load")->capture_default_str();
+  load->add_option("--slo", a.slo, "Limits for goodput: ttft=2s,tpot=100ms,latency=10s, or a preset's name");
+  load->add_flag("--find-knee", a.find_knee,
+                 "Raise the load step by step until the goodput falls; needs --slo");
+  load->add_option("--out", a.out, "Directory for requests.jsonl.zst, timeline.jsonl and load.json");
+  load->add_option("--output,-o", a.output, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  load->add_option("--progress", a.progress, "text, json or none (stderr); default: text on a terminal")
+      ->check(CLI::IsMember({"text", "json", "none"}));
+  load->add_option("--export", a.export_format, "Also write the records as aiperf or vllm (into --out)")
+      ->check(CLI::IsMember({"aiperf", "vllm"}));
+  load->add_option("--request-id-prefix", a.request_id_prefix, "X-Request-ID is <prefix>-<session>-<turn>")
+      ->capture_default_str();
+  load->callback([args, &exit_code] { exit_code = RunLoadCommand(*args); });
+}
+
+}  // namespace poolmark::cli

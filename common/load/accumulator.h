@@ -1,0 +1,54 @@
+// What a summary needs of each record, kept small: 72 bytes a request, gaps as counts. Not thread-safe.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/load/histogram.h"
+#include "common/load/record.h"
+
+namespace poolmark::load {
+
+// Time per output token (M4) in nanoseconds; nothing below two output tokens or where one event held all.
+std::optional<double> TimePerOutputToken(const RequestRecord& record);
+
+struct RequestFigures {
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
+  int64_t window_time = 0;
+  int64_t end = 0;
+  int64_t ttft = kNone;       // from latency_start() to the first output
+  int64_t latency = kNone;    // from latency_start() to the last output
+  float ttft_from_sent = -1;  // nanoseconds; below 0: not measured
+  float kernel_ttft = -1;
+  float answer_ttft = -1;
+  float time_per_output_token = -1;
+  float connect = -1;
+  float first_byte = -1;
+  uint32_t input_tokens = 0;
+  uint32_t cached_tokens = 0;
+  uint32_t output_tokens = 0;
+  Outcome outcome = Outcome::kOk;
+  bool primer = false;
+  bool has_input_tokens = false;
+  bool counted = false;
+};
+
+class Accumulator {
+ public:
+  // `window_start`: as known now; a record of the warm-up adds no gaps.
+  void Add(const RequestRecord& record, int64_t window_start);
+  void Merge(Accumulator other);
+
+  std::vector<RequestFigures> requests;
+  std::unique_ptr<Histogram> gaps = std::make_unique<Histogram>();  // between output events, pooled
+  double gap_sum = 0;
+  uint64_t gap_count = 0;
+  int64_t max_gap = 0;
+  // One example of what was said for each kind of failure.
+  std::array<std::string, kOutcomes> examples;
+};
+
+}  // namespace poolmark::load

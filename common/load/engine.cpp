@@ -1,0 +1,383 @@
+#include "common/load/engine.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "common/base/files.h"
+#include "common/base/time_format.h"
+#include "common/base/zstd_file.h"
+#include "common/load/part.h"
+#include "common/load/progress.h"
+#include "common/load/record_codec.h"
+
+namespace poolmark::load {
+namespace {
+
+int CoresAllowed() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+double CpuSeconds(int who) {
+  rusage usage{};
+  getrusage(who, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+uint64_t MaxRssBytes(int who) {
+  rusage usage{};
+  getrusage(who, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+// Runs parts in this process or in forked ones and watches them.
+class Run {
+ public:
+  Run(const LoadOptions& options, SessionSource& source, const RunSettings& settings)
+      : options_(options), source_(source), settings_(settings) {}
+
+  Result<LoadResult> Go() {
+    POOLMARK_ASSIGN_OR_RETURN(targets_, ResolveTargets(options_));
+    const uint64_t connections = options_.mode == LoadOptions::Mode::kClosed
+                                     ? options_.users / static_cast<uint32_t>(settings_.processes)
+                                     : 64;
+    POOLMARK_RETURN_IF_ERROR(AllowConnections(connections));
+    POOLMARK_ASSIGN_OR_RETURN(board_,
+                              Board::Create(static_cast<size_t>(options_.loops * settings_.processes)));
+    if (!settings_.out_dir.empty()) POOLMARK_RETURN_IF_ERROR(MakeDirs(settings_.out_dir));
+    cpu_before_ = CpuSeconds(RUSAGE_SELF);
+    const Status started = settings_.processes == 1 ? StartHere() : Fork();
+    if (!started.ok()) {
+      board_->plan().stop = SharedPlan::kCut;
+      board_->plan().start_steady = RealClock().Steady().count();
+      if (here_ != nullptr) here_->Wake();
+      (void)JoinAll();
+      return started;
+    }
+    POOLMARK_RETURN_IF_ERROR(WaitUntilReady());
+    Watch();
+    POOLMARK_RETURN_IF_ERROR(JoinAll());
+    return Finish();
+  }
+
+ private:
+  std::string RecordPath(int process) const {
+    if (settings_.out_dir.empty()) return "";
+    const std::string name = settings_.processes == 1
+                                 ? "requests.jsonl.zst"
+                                 : "requests." + std::to_string(process) + ".part.jsonl.zst";
+    return JoinPath(settings_.out_dir, name);
+  }
+
+  Status StartHere() {
+    here_ = std::make_unique<Part>(options_, targets_, source_, *board_, 0, 1);
+    return here_->Start(RecordPath(0));
+  }
+
+  Status Fork() {
+    const pid_t parent = getpid();
+    for (int process = 0; process < settings_.processes; ++process) {
+      const pid_t child = fork();
+      if (child < 0) return FromErrno("load", "fork", errno);
+      if (child > 0) {
+        children_.push_back(child);
+        continue;
+      }
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(70);
+      // Ctrl-C reaches the whole group; the parent decides and tells through the shared plan.
+      signal(SIGINT, SIG_IGN);
+      signal(SIGTERM, SIG_IGN);
+      Part part(options_, targets_, source_, *board_, process, settings_.processes);
+      Status status = part.Start(RecordPath(process));
+      if (status.ok()) status = part.Join();
+      if (!status.ok()) {
+        const std::string text = std::string(status.message()) + "\n";
+        [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, text.data(), text.size());
+      }
+      _exit(status.ok() ? 0 : 70);
+    }
+    return absl::OkStatus();
+  }
+
+  Status WaitUntilReady() {
+    SharedPlan& plan = board_->plan();
+    while (plan.ready.load() < board_->loops()) {
+      if (Stop() != 0) plan.stop = SharedPlan::kDrain;
+      POOLMARK_RETURN_IF_ERROR(CheckChildren());
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+    Nanoseconds start = RealClock().Steady() + (settings_.processes == 1 ? std::chrono::milliseconds(2)
+                                                                         : std::chrono::milliseconds(40));
+    if (settings_.start_at_wall.has_value()) {
+      const Nanoseconds ahead = *settings_.start_at_wall - RealClock().Wall();
+      if (ahead < Nanoseconds(0))
+        return Precondition("load", "the start time is " + FormatDuration(-ahead) + " in the past",
+                            "give the workers a later one");
+      start = RealClock().Steady() + ahead;
+    }
+    started_wall_ = RealClock().Wall() + (start - RealClock().Steady());
+    start_ = start;
+    plan.start_steady.store(start.count(), std::memory_order_release);
+    if (here_ != nullptr) here_->Wake();
+    cpu_at_start_ = CpuSeconds(RUSAGE_SELF);
+    return absl::OkStatus();
+  }
+
+  int Stop() const { return settings_.stop == nullptr ? 0 : settings_.stop->load(); }
+  int64_t LoadTime() const { return (RealClock().Steady() - start_).count(); }
+
+  Status CheckChildren() {
+    for (pid_t& child : children_) {
+      int status = 0;
+      if (child <= 0 || waitpid(child, &status, WNOHANG) != child) continue;
+      child = 0;
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+      board_->plan().stop = SharedPlan::kCut;
+      return Internal("load", "a load process ended with status " + std::to_string(status),
+                      "see its message above");
+    }
+    return absl::OkStatus();
+  }
+
+  void Watch() {
+    Progress progress(*board_, options_);
+    SharedPlan& plan = board_->plan();
+    int64_t next = settings_.tick_every.count();
+    for (;;) {
+      bool finished = true;
+      bool issuing_over = false;
+      for (size_t i = 0; i < board_->loops(); ++i) {
+        finished = finished && board_->loop(i).finished.load(std::memory_order_acquire) != 0;
+      }
+      const int64_t now = LoadTime();
+      issuing_over = plan.stop.load() != SharedPlan::kRun ||
+                     (options_.duration.has_value() && now >= options_.duration->count());
+      if (issuing_over && !load_end_.has_value()) {
+        load_end_ = std::min(now, options_.duration.has_value() ? options_.duration->count() : now);
+        in_flight_at_end_ = progress.InFlightIntegral();
+        cpu_at_end_ = CpuSeconds(RUSAGE_SELF);
+      }
+      if (finished) break;
+      if (const int stop = Stop(); stop > plan.stop.load()) {
+        interrupted_ = true;
+        plan.stop = stop;
+        if (here_ != nullptr) here_->Wake();
+      }
+      if (!child_error_.ok()) break;
+      child_error_ = CheckChildren();
+      if (now >= next) {
+        ticks_.push_back(progress.Take(now, load_end_.has_value()));
+        if (settings_.on_tick) settings_.on_tick(ticks_.back());
+        next += settings_.tick_every.count() *
+                std::max<int64_t>(1, (now - next) / settings_.tick_every.count() + 1);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    total_end_ = LoadTime();
+    ticks_.push_back(progress.Take(total_end_, load_end_.has_value()));
+    if (!load_end_.has_value()) {
+      load_end_ = total_end_;
+      in_flight_at_end_ = progress.InFlightIntegral();
+      cpu_at_end_ = CpuSeconds(RUSAGE_SELF);
+    }
+  }
+
+  Status JoinAll() {
+    if (here_ != nullptr) POOLMARK_RETURN_IF_ERROR(here_->Join());
+    Status result = child_error_;
+    for (pid_t& child : children_) {
+      int status = 0;
+      if (child > 0 && waitpid(child, &status, 0) == child && status != 0 && result.ok()) {
+        result = Internal("load", "a load process ended with status " + std::to_string(status),
+                          "see its message above");
+      }
+      child = 0;
+    }
+    return result;
+  }
+
+  // The files of the processes as one, in the order in which the requests began.
+  Result<Accumulator> MergeParts() {
+    Accumulator all;
+    if (settings_.out_dir.empty())
+      return Internal("load", "several processes need a directory for their records", "give --out");
+    const std::string path = JoinPath(settings_.out_dir, "requests.jsonl.zst");
+    POOLMARK_ASSIGN_OR_RETURN(const auto writer, ZstdWriter::Create(path));
+    const int64_t window = std::max(options_.warm_up.count(), board_->plan().window_start.load());
+    std::string line;
+    RequestRecord record;
+    for (int process = 0; process < settings_.processes; ++process) {
+      POOLMARK_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(RecordPath(process)));
+      for (;;) {
+        POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&record));
+        if (!more) break;
+        all.Add(record, window);
+        line.clear();
+        AppendRecord(record, &line);
+        POOLMARK_RETURN_IF_ERROR(writer->Write(line));
+      }
+    }
+    POOLMARK_RETURN_IF_ERROR(writer->Finish());
+    for (int process = 0; process < settings_.processes; ++process)
+      POOLMARK_RETURN_IF_ERROR(RemoveTree(RecordPath(process)).status());
+    return all;
+  }
+
+  Result<LoadResult> Finish() {
+    LoadResult result;
+    result.started_wall = started_wall_;
+    result.ticks = std::move(ticks_);
+    Accumulator records;
+    if (here_ != nullptr) {
+      records = here_->TakeTotals();
+    } else {
+      POOLMARK_ASSIGN_OR_RETURN(records, MergeParts());
+    }
+    WindowBounds& window = result.window;
+    window.load_end = *load_end_;
+    window.total_end = total_end_;
+    window.start = std::max(options_.warm_up.count(), board_->plan().window_start.load());
+    window.start = std::max<int64_t>(0, window.start);
+    // A warm-up that was not over when the load ended leaves an empty window.
+    if ((options_.warm_up_requests > 0 || options_.warm_up_sessions > 0) &&
+        board_->plan().window_start.load() < 0)
+      window.start = total_end_;
+    window.whole_run = window.start == 0 && !options_.duration.has_value();
+    window.end = options_.duration.has_value() ? *load_end_ : LastEnd(records, window.start);
+    result.summary = Summarize(records, window, options_, Client(), settings_.slo, settings_.source_notes);
+    result.summary.interrupted = interrupted_;
+    if (interrupted_)
+      result.summary.notes.push_back("the load was interrupted; all that was sent is in the records");
+    if (!settings_.out_dir.empty()) POOLMARK_RETURN_IF_ERROR(WriteFiles(result));
+    return result;
+  }
+
+  // Without a set duration the window lasts until the last request has ended.
+  static int64_t LastEnd(const Accumulator& records, int64_t start) {
+    int64_t end = start;
+    for (const RequestFigures& request : records.requests) end = std::max(end, request.end);
+    return end;
+  }
+
+  ClientFigures Client() {
+    ClientFigures client;
+    const Totals totals = AddUp(*board_);
+    const auto milliseconds = [](std::optional<int64_t> value) {
+      return value.has_value() ? std::optional<double>(static_cast<double>(*value) / 1e6) : std::nullopt;
+    };
+    if (totals.lateness.total() > 0) {
+      client.lateness_p50_ms = milliseconds(totals.lateness.Quantile(0.5));
+      client.lateness_p99_ms = milliseconds(totals.lateness.Quantile(0.99));
+      client.lateness_max_ms = milliseconds(totals.max_lateness);
+    }
+    if (totals.schedule_error.total() > 0) {
+      client.schedule_error_p50_ms = milliseconds(totals.schedule_error.Quantile(0.5));
+      client.schedule_error_p99_ms = milliseconds(totals.schedule_error.Quantile(0.99));
+      client.schedule_error_max_ms = milliseconds(totals.max_schedule_error);
+    }
+    client.achieved_concurrency =
+        *load_end_ > 0 ? static_cast<double>(in_flight_at_end_) / static_cast<double>(*load_end_) : 0;
+    client.max_in_flight = totals.max_in_flight;
+    client.cpu_seconds = CpuSeconds(RUSAGE_SELF) - cpu_before_ + CpuSeconds(RUSAGE_CHILDREN);
+    client.cpu_seconds_of_load =
+        settings_.processes == 1 ? cpu_at_end_ - cpu_at_start_ : CpuSeconds(RUSAGE_CHILDREN);
+    client.max_rss_bytes = std::max(MaxRssBytes(RUSAGE_SELF), MaxRssBytes(RUSAGE_CHILDREN));
+    client.loops = options_.loops;
+    client.processes = settings_.processes;
+    client.connections = totals.connections;
+    client.stale_connections = totals.stale_connections;
+    client.extra_attempts = totals.extra_attempts;
+    client.unfilled_arrivals = totals.unfilled_arrivals;
+    client.unsent_arrivals = totals.unsent_arrivals;
+    client.abandoned_turns = totals.abandoned_turns;
+    client.waited_for_connection = totals.waited_for_connection;
+    client.users_without_session = totals.users_without_session;
+    client.bytes_in = totals.bytes_in;
+    client.events = totals.events;
+    if (totals.ran_out_at >= 0) client.ran_out_at_s = static_cast<double>(totals.ran_out_at) / 1e9;
+    return client;
+  }
+
+  Status WriteFiles(const LoadResult& result) const {
+    std::string timeline;
+    for (const Tick& tick : result.ticks) {
+      POOLMARK_ASSIGN_OR_RETURN(const std::string line, DumpJson(TickJson(tick)));
+      timeline += line + "\n";
+    }
+    POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(settings_.out_dir, "timeline.jsonl"), timeline));
+    Json json = SummaryJson(result.summary);
+    json["started"] = IsoLocal(result.started_wall);
+    json["started_wall_ns"] = result.started_wall.count();
+    json["window_ns"] = {{"start", result.window.start},
+                         {"end", result.window.end},
+                         {"load_end", result.window.load_end},
+                         {"total_end", result.window.total_end}};
+    Json urls = Json::array();
+    for (const http::Url& url : options_.urls) urls.push_back(url.ToString());
+    json["urls"] = urls;
+    POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(json, 2));
+    return AtomicWriteFile(JoinPath(settings_.out_dir, "load.json"), text + "\n");
+  }
+
+  const LoadOptions& options_;
+  SessionSource& source_;
+  const RunSettings& settings_;
+  std::vector<Target> targets_;
+  std::unique_ptr<Board> board_;
+  std::unique_ptr<Part> here_;
+  std::vector<pid_t> children_;
+  Status child_error_;
+  Nanoseconds start_{0};
+  Nanoseconds started_wall_{0};
+  std::optional<int64_t> load_end_;
+  int64_t total_end_ = 0;
+  uint64_t in_flight_at_end_ = 0;
+  double cpu_before_ = 0;
+  double cpu_at_start_ = 0;
+  double cpu_at_end_ = 0;
+  bool interrupted_ = false;
+  std::vector<Tick> ticks_;
+};
+
+}  // namespace
+
+Result<LoadResult> RunLoad(LoadOptions options, SessionSource& source, const RunSettings& settings) {
+  if (options.loops == 0) options.loops = std::max(1, CoresAllowed() / std::max(1, settings.processes));
+  if (options.mode == LoadOptions::Mode::kClosed)
+    options.loops = std::max(1, std::min(options.loops, static_cast<int>(options.users)));
+  POOLMARK_RETURN_IF_ERROR(ValidateOptions(options));
+  if (settings.processes < 1 || settings.processes > 64) {
+    return InvalidInput("load", std::to_string(settings.processes) + " processes are not between 1 and 64");
+  }
+  Run run(options, source, settings);
+  return run.Go();
+}
+
+Result<Summary> SummarizeFiles(const std::vector<std::string>& record_files, const WindowBounds& window,
+                               const LoadOptions& options, ClientFigures client,
+                               const std::optional<Slo>& slo) {
+  Accumulator all;
+  RequestRecord record;
+  for (const std::string& file : record_files) {
+    POOLMARK_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(file));
+    for (;;) {
+      POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&record));
+      if (!more) break;
+      all.Add(record, window.start);
+    }
+  }
+  return Summarize(all, window, options, std::move(client), slo, {});
+}
+
+}  // namespace poolmark::load

@@ -1,0 +1,39 @@
+#include "common/load/options.h"
+
+namespace poolmark::load {
+
+Status ValidateOptions(const LoadOptions& o) {
+  Errors errors;
+  const auto bad = [&errors](std::string message, std::string hint = "") {
+    errors.push_back(
+        {absl::StatusCode::kInvalidArgument, "bad_option", "load", std::move(message), std::move(hint)});
+  };
+  if (o.urls.empty()) bad("no URL", "give --url");
+  if (o.mode == LoadOptions::Mode::kClosed && (o.users < 1 || o.users > 100'000)) {
+    bad("concurrency " + std::to_string(o.users) + " is not between 1 and 100000");
+  }
+  if (o.mode == LoadOptions::Mode::kRate && o.arrivals.steps.empty()) bad("no rate");
+  if (o.arrivals.kind == ArrivalOptions::Kind::kGamma && !(o.arrivals.cv > 0 && o.arrivals.cv <= 100))
+    bad("the arrivals' cv is not between 0 and 100");
+  if (!(o.speedup > 0)) bad("the speed-up is not above 0");
+  if (!(o.think_scale >= 0)) bad("the think time's scale is below 0");
+  if (o.duration.has_value() && *o.duration <= Nanoseconds(0)) bad("the load's duration is not above 0");
+  if (o.duration.has_value() && o.warm_up >= *o.duration) {
+    bad("the warm-up is not shorter than the load, so that nothing would be measured",
+        "lower --warm-up or raise --duration");
+  }
+  if (o.warm_up < Nanoseconds(0) || o.drain < Nanoseconds(0)) bad("warm-up and drain are not below 0");
+  if (o.deadline <= Nanoseconds(0) || o.stall <= Nanoseconds(0) || o.connect_timeout <= Nanoseconds(0)) {
+    bad("deadline, stall limit and connect timeout are above 0");
+  }
+  if (o.retry.attempts < 1 || o.retry.attempts > 100) bad("attempts are not between 1 and 100");
+  if (o.loops < 0 || o.loops > 256) bad("loops are not between 1 and 256");
+  if (o.workers < 1 || o.worker >= o.workers)
+    bad("worker " + std::to_string(o.worker) + " of " + std::to_string(o.workers) + " does not exist",
+        "count from 0");
+  if (o.max_requests > 0 && o.workers > 1)
+    bad("a limit of requests cannot be shared by several machines", "use --sessions or --duration");
+  return errors.empty() ? absl::OkStatus() : ToStatus(errors);
+}
+
+}  // namespace poolmark::load

@@ -1,0 +1,128 @@
+#include "common/load/recorder.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "common/base/zstd_file.h"
+#include "common/load/record_codec.h"
+
+namespace poolmark::load {
+namespace {
+constexpr size_t kBlock = 128 * 1024;
+// Low: records are short-lived text, and the compressor shares the cores with the loops.
+constexpr int kLevel = 1;
+}  // namespace
+
+struct Recorder::State {
+  std::unique_ptr<ZstdWriter> writer;
+  std::mutex mutex;  // guards queue, closing and status
+  std::condition_variable wake;
+  std::deque<std::string> queue;
+  bool closing = false;
+  Status status;
+  std::thread thread;
+  class Sink;
+  std::vector<std::unique_ptr<Sink>> sinks;
+  const SharedPlan* plan = nullptr;
+  int64_t warm_up = 0;
+
+  void Push(std::string block) {
+    {
+      const std::lock_guard lock(mutex);
+      queue.push_back(std::move(block));
+    }
+    wake.notify_one();
+  }
+  void Write() {
+    for (;;) {
+      std::string block;
+      {
+        std::unique_lock lock(mutex);
+        wake.wait(lock, [this] { return closing || !queue.empty(); });
+        if (queue.empty()) return;
+        block = std::move(queue.front());
+        queue.pop_front();
+      }
+      const Status written = writer->Write(block);
+      const std::lock_guard lock(mutex);
+      if (status.ok()) status = written;
+    }
+  }
+};
+
+class Recorder::State::Sink final : public RecordSink {
+ public:
+  explicit Sink(State* state) : state_(*state) {}
+  void Take(const RequestRecord& record) override {
+    const int64_t dynamic = state_.plan->window_start.load(std::memory_order_relaxed);
+    totals.Add(record, std::max(state_.warm_up, dynamic));
+    if (state_.writer == nullptr) return;
+    AppendRecord(record, &text_);
+    if (text_.size() >= kBlock) Flush();
+  }
+  void Flush() {
+    if (text_.empty()) return;
+    std::string next;
+    next.reserve(kBlock + kBlock / 8);
+    next.swap(text_);
+    state_.Push(std::move(next));
+  }
+  Accumulator totals;
+
+ private:
+  State& state_;
+  std::string text_;
+};
+
+Recorder::Recorder() : state_(std::make_unique<State>()) {}
+
+Recorder::~Recorder() {
+  if (state_->thread.joinable()) {
+    {
+      const std::lock_guard lock(state_->mutex);
+      state_->closing = true;
+    }
+    state_->wake.notify_one();
+    state_->thread.join();
+  }
+}
+
+Result<std::unique_ptr<Recorder>> Recorder::Create(const std::string& path, const SharedPlan& plan,
+                                                   int64_t warm_up) {
+  std::unique_ptr<Recorder> recorder(new Recorder);
+  State* const state = recorder->state_.get();
+  state->plan = &plan;
+  state->warm_up = warm_up;
+  if (path.empty()) return recorder;
+  POOLMARK_ASSIGN_OR_RETURN(state->writer, ZstdWriter::Create(path, kLevel));
+  state->thread = std::thread([state] { state->Write(); });
+  return recorder;
+}
+
+RecordSink* Recorder::NewSink() {
+  state_->sinks.push_back(std::make_unique<State::Sink>(state_.get()));
+  return state_->sinks.back().get();
+}
+
+Status Recorder::Finish() {
+  for (const auto& sink : state_->sinks) sink->Flush();
+  if (state_->writer == nullptr) return absl::OkStatus();
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->closing = true;
+  }
+  state_->wake.notify_one();
+  state_->thread.join();
+  POOLMARK_RETURN_IF_ERROR(state_->status);
+  return state_->writer->Finish();
+}
+
+Accumulator Recorder::TakeTotals() {
+  Accumulator all;
+  for (const auto& sink : state_->sinks) all.Merge(std::move(sink->totals));
+  return all;
+}
+
+}  // namespace poolmark::load

@@ -1,0 +1,35 @@
+// Writes finished records of several loops into one file and keeps what the summary needs. Each loop has
+// its own sink (no lock a record); a thread compresses and writes. Sinks must be gone or quiet at Finish.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/load/accumulator.h"
+#include "common/load/loop.h"
+#include "common/load/shared.h"
+
+namespace poolmark::load {
+
+class Recorder {
+ public:
+  // Empty path: no file. `plan` says where the window begins.
+  static Result<std::unique_ptr<Recorder>> Create(const std::string& path, const SharedPlan& plan,
+                                                  int64_t warm_up);
+  ~Recorder();
+  // One for each loop; owned by the recorder.
+  RecordSink* NewSink();
+  // After the loops ended: writes what is left, syncs and renames. The first error of the writer's thread
+  // counts.
+  Status Finish();
+  // What all sinks saw. After Finish.
+  Accumulator TakeTotals();
+
+ private:
+  Recorder();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace poolmark::load
