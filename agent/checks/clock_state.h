@@ -1,0 +1,24 @@
+// What a machine knows about its own clock: chronyd's answer, else the kernel's. It explains an offset and
+// proves nothing: a daemon that follows its own clock says "Normal" too. The judge is the comparison with the
+// head's clock. Parsers are pure.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace poolmark::agent {
+
+struct ClockState {
+  bool synchronised = false;
+  std::optional<double> bound_seconds;  // largest distance from true time that the source admits
+  int stratum = 0;
+  bool local_source = false;  // follows itself (127.127.1.1)
+  std::string source;         // "chrony", "kernel"
+};
+
+// `chronyc -c tracking`: 14 values. Nothing when it is no such line.
+std::optional<ClockState> ParseChronyTracking(std::string_view csv);
+// adjtimex(2), this machine.
+std::optional<ClockState> ReadKernelClock();
+
+}  // namespace poolmark::agent
