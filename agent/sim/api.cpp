@@ -238,7 +238,8 @@ std::optional<ApiError> ParseGenerate(std::string_view body, bool chat, Generate
     return Bad("n is not 1; the simulated engine gives one answer", "n");
   }
   request->stream = Flag(json, "stream");
-  request->ignore_eos = Flag(json, "ignore_eos");
+  request->session = Text(json, "session_id");
+  if (request->session.empty()) request->session = Text(json, "user");
   if (json.contains("stream_options") && json["stream_options"].is_object()) {
     request->include_usage = Flag(json["stream_options"], "include_usage");
     request->continuous_usage = Flag(json["stream_options"], "continuous_usage_stats");

@@ -33,8 +33,8 @@ struct GenerateRequest {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
-  bool ignore_eos = false;
   std::optional<TransferParams> transfer;
+  std::string session;  // the fields session_id or user, for routers
 };
 
 struct ApiError {

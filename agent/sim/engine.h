@@ -39,8 +39,8 @@ class Engine {
     uint64_t store_keys = 0;
     std::string error;
   };
-  // Forgets the GPU's prefix cache; with `lower` host and disk too, with `external` the keys of the shared
-  // store under this run's prefix. `done` is called when the bytes are gone, on any thread.
+  // Forgets the GPU's prefix cache; with `lower` host and disk tier too, with `external` the keys of the
+  // shared store under this run's prefix. `done` is called when the bytes are gone, on any thread.
   void ClearCaches(bool lower, bool external, std::function<void(ClearReport)> done);
   // `done` is called when everything computed so far is written.
   void Flush(std::function<void()> done);

@@ -102,7 +102,7 @@ void EngineServer::Metrics(const Writer& writer) {
 
 void EngineServer::Reset(const ServerRequest& request, const Writer& writer) {
   bool external = HasFlag(request, "reset_external");
-  bool lower = external || HasFlag(request, "reset_lower");
+  bool lower = external || !HasFlag(request, "gpu_only");
   engine_->ClearCaches(lower, external, [this, writer](Engine::ClearReport report) {
     bool ok = report.blocks_in_use == 0 && report.error.empty();
     std::string json = "{\"reset\":" + std::string(ok ? "true" : "false") +
@@ -218,7 +218,8 @@ void EngineServer::Apply(const Fault& fault) {
   Log(LogLevel::kWarning, "sim.fault", {{"fault", fault.ToString()}});
   if (fault.kind == "crash") {
     int number = static_cast<int>(fault.Number("signal", 0));
-    if (number > 0) kill(getpid(), number);
+    // The signal may go to another thread: time for it to arrive.
+    if (number > 0 && kill(getpid(), number) == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
     _exit(static_cast<int>(fault.Number("exit", 1)));
   } else if (fault.kind == "hang") {
     engine_->Hang();

@@ -2,6 +2,7 @@
 #include "agent/sim/engine_server.h"
 #include "agent/sim/options.h"
 #include "agent/sim/process.h"
+#include "agent/sim/router.h"
 
 int main(int argc, char** argv) {
   using namespace poolmark::sim;
@@ -11,6 +12,8 @@ int main(int argc, char** argv) {
   switch (command.kind) {
     case Command::Kind::kEngine:
       return RunEngine(command.engine);
+    case Command::Kind::kRouter:
+      return RunRouter(command.router);
     case Command::Kind::kChild:
       return RunChild(command.child);
     default:

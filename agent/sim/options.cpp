@@ -42,6 +42,8 @@ CLI::Option* AddRate(CLI::App* app, const std::string& name, double* out, const 
 }
 
 void AddEngine(CLI::App* app, EngineOptions* o) {
+  // As with vLLM's own flags the last one counts, so that a stack's argv can be added to.
+  app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app->add_option("--host", o->host, "Address to listen on")->capture_default_str();
   app->add_option("--port", o->port, "Port; 0: the system chooses, see the line 'listening HOST:PORT'")
       ->check(CLI::Range(0, 65535))

@@ -96,9 +96,12 @@ TEST_CASE("what the GPU forgets comes back from host memory, then from disk", "[
   CHECK(sim.Metric("poolmark_sim_kv_damaged_blocks_total") > 0);
   CheckSum(&sim);
 
-  CHECK(sim.Post("/reset_prefix_cache?reset_external=true", "").status == 200);
+  CHECK(sim.Post("/reset_prefix_cache?gpu_only=true", "").status == 200);
+  CHECK(Cached(sim.Post("/v1/completions", Completion(Prompt(1, 400), 1))) > 300);
+  CHECK(sim.Post("/reset_prefix_cache", "").status == 200);
   CHECK(ListTree(dir / "kv")->empty());
   CHECK(sim.Metric("poolmark_sim_tier_blocks") == 0);
+  CHECK(Cached(sim.Post("/v1/completions", Completion(Prompt(1, 400), 1))) == 0);
 }
 
 TEST_CASE("one engine reads from the shared store what another computed", "[live]") {
