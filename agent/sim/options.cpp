@@ -188,8 +188,9 @@ void AddRouter(CLI::App* app, RouterOptions* o) {
       ->check(CLI::IsMember({"round_robin", "least_loaded", "cache_aware", "sticky", "consistent_hash"}))
       ->capture_default_str();
   app->add_option("--worker-urls", o->workers, "URLs of the engines");
-  app->add_flag("--pd,--vllm-pd-disaggregation", o->disaggregated,
-                "Prefill on one engine, decode on another");
+  app->add_flag(
+      "--pd,--vllm-pd-disaggregation", o->disaggregated,
+      "Prefill on one engine, decode on another; so also when only --prefill and --decode are given");
   app->add_option("--prefill", o->prefill, "URLs of the prefill engines");
   app->add_option("--decode", o->decode, "URLs of the decode engines");
   AddDuration(app, "--health-interval", &o->health_interval, "Between two looks at the engines");

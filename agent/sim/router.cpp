@@ -54,7 +54,9 @@ struct Relay {
 
 class Router {
  public:
-  explicit Router(const RouterOptions& options) : options_(options) {}
+  explicit Router(const RouterOptions& options)
+      : options_(options),
+        disaggregated_(options.disaggregated || (options.workers.empty() && !options.prefill.empty())) {}
   int Run();
 
  private:
@@ -74,6 +76,7 @@ class Router {
   }
 
   const RouterOptions options_;
+  const bool disaggregated_;
   std::unique_ptr<WorkerPool> workers_;  // all, or those that decode
   std::unique_ptr<WorkerPool> prefill_;  // with disaggregation
   RouterCounters counters_;
@@ -87,7 +90,7 @@ class Router {
 };
 
 Status Router::Start() {
-  if (options_.disaggregated) {
+  if (disaggregated_) {
     if (options_.prefill.empty() || options_.decode.empty()) {
       return InvalidInput("--pd", "needs --prefill and --decode", "give at least one URL each");
     }
