@@ -390,6 +390,7 @@ class Analyzer {
 }  // namespace
 
 std::optional<double> JudgeRating::score() const {
+  if (cached_score) return cached_score;
   if (answer_first && reference_first) return (*answer_first + *reference_first) / 2;
   return answer_first ? answer_first : reference_first;
 }

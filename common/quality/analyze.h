@@ -17,6 +17,7 @@ namespace poolmark::quality {
 struct JudgeRating {
   std::optional<double> answer_first;
   std::optional<double> reference_first;
+  std::optional<double> cached_score;  // as the cache line says, where the rating comes from there
   // The mean of what is there.
   std::optional<double> score() const;
 };

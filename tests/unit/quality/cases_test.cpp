@@ -39,7 +39,7 @@ JudgeTable Ratings(const std::string& dir) {
         const Json& value = line->at("ratings")[i];
         return value.is_null() ? std::nullopt : std::optional(value.get<double>());
       };
-      table.by_key[line->at("key").get<std::string>()] = {rating(0), rating(1)};
+      table.by_key[line->at("key").get<std::string>()] = {rating(0), rating(1), std::nullopt};
     }
   }
   return table;

@@ -181,7 +181,7 @@ TEST_CASE("ratings combine to the mean of those there are", "[K19][recorded]") {
   auto optional = [](const Json& j) { return j.is_null() ? std::nullopt : std::optional(j.get<double>()); };
   for (const Json& c : vectors->at("combine")) {
     INFO(c.dump());
-    JudgeRating rating{optional(c.at("ratings")[0]), optional(c.at("ratings")[1])};
+    JudgeRating rating{optional(c.at("ratings")[0]), optional(c.at("ratings")[1]), std::nullopt};
     CHECK(rating.score() == optional(c.at("score_seed")));
   }
 }

@@ -1,0 +1,41 @@
+// What people read in a terminal: the verdict and why, the lost questions, what differs between two
+// directories. Pure, thread-safe. The HTML page is in report_html.h.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "common/quality/analyze.h"
+#include "common/quality/directory.h"
+#include "common/quality/types.h"
+
+namespace poolmark::quality {
+
+// A few lines: verdict, reasons, every pass against reference_1, noise, reuse, losses, warnings.
+std::string SummaryText(const Analysis& analysis);
+
+struct ShowOptions {
+  std::string qid;         // only this question; "" for all that are shown
+  bool all = false;        // every question, not the lost ones alone
+  bool responses = false;  // full responses beside the answers
+};
+// Questions side by side: golds, both answers, tag, where the evidence was stored and measured. `passes`
+// gives the responses and may be empty otherwise.
+std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& directory,
+                     const ShowOptions& options);
+
+// Control characters as escapes: model output may hold anything, also terminal commands.
+std::string Printable(std::string_view text);
+
+// "0.768", "-0.137": three decimals.
+std::string Fixed3(double value);
+std::string Percent(double share);  // "91.2%"
+
+// What makes two summaries not comparable, a line each; empty when the run fingerprints are equal. `a_plan`
+// and `b_plan` may be null.
+std::vector<std::string> WhyNotComparable(const Summary& a, const Summary& b, const Plan* a_plan,
+                                          const Plan* b_plan);
+// Both verdicts and the questions whose candidate score differs.
+std::string CompareText(const Summary& a, const std::vector<Row>& a_rows, const Summary& b,
+                        const std::vector<Row>& b_rows);
+
+}  // namespace poolmark::quality

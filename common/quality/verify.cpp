@@ -1,0 +1,119 @@
+#include "common/quality/verify.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/files.h"
+#include "common/quality/analyze.h"
+#include "common/quality/codec.h"
+#include "common/quality/digests.h"
+#include "common/quality/directory.h"
+#include "common/quality/extract.h"
+#include "common/quality/judge_cache.h"
+#include "common/quality/plan.h"
+
+namespace poolmark::quality {
+namespace {
+
+constexpr uint64_t kMaxFile = uint64_t{1} << 30;
+
+class Verifier {
+ public:
+  explicit Verifier(const std::string& path) : directory_(path) {}
+
+  Result<VerifyReport> Run() {
+    POOLMARK_ASSIGN_OR_RETURN(loaded_, directory_.Load(true));
+    for (const std::string& warning : loaded_.warnings) Problem(warning);
+    Checked(absl::StrCat("plan.json: ", loaded_.plan.samples.size(), " questions, ",
+                         loaded_.plan.store_requests.size(), " store requests"));
+    for (const std::string& problem : PlanProblems(loaded_.plan)) Problem("plan.json: " + problem);
+    POOLMARK_RETURN_IF_ERROR(Manifest());
+    for (const Pass& pass : loaded_.passes) Answers(pass);
+    POOLMARK_RETURN_IF_ERROR(Results());
+    return std::move(report_);
+  }
+
+ private:
+  void Checked(std::string text) { report_.checked.push_back(std::move(text)); }
+  void Problem(std::string text) { report_.problems.push_back(std::move(text)); }
+
+  Status Manifest() {
+    std::string file = directory_.File("manifest.jsonl");
+    Result<std::string> text = ReadFile(file, kMaxFile);
+    if (!text.ok()) {
+      Problem("manifest.jsonl cannot be read");
+      return absl::OkStatus();
+    }
+    POOLMARK_ASSIGN_OR_RETURN(std::vector<Sample> records, DecodeManifest(*text, file));
+    Plan from_manifest = loaded_.plan;
+    from_manifest.samples = records;
+    POOLMARK_ASSIGN_OR_RETURN(std::string want, EncodeManifest(loaded_.plan));
+    POOLMARK_ASSIGN_OR_RETURN(std::string have, EncodeManifest(from_manifest));
+    if (want != have) Problem("manifest.jsonl differs from the records in plan.json");
+    Checked("manifest.jsonl against plan.json");
+    return absl::OkStatus();
+  }
+
+  void Answers(const Pass& pass) {
+    for (const Answer& a : pass.answers) {
+      std::string want = a.successful ? ExtractAnswer(a.response) : "";
+      if (want != a.answer)
+        Problem(absl::StrCat("answers_", pass.arm.label, ".jsonl ", a.request_id,
+                             ": the answer is not what the response's tags hold"));
+      if (a.successful != a.ttft_seconds.has_value())
+        Problem(absl::StrCat("answers_", pass.arm.label, ".jsonl ", a.request_id,
+                             ": ttft does not fit successful"));
+    }
+    Checked(absl::StrCat("arm and answers of ", pass.arm.label));
+  }
+
+  // The whole comparison again, over the same ratings.
+  Status Results() {
+    std::string file = directory_.File("summary.json");
+    if (!FileExists(file)) {
+      Checked("no summary.json yet");
+      return absl::OkStatus();
+    }
+    POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
+    POOLMARK_ASSIGN_OR_RETURN(Summary summary, DecodeSummary(text, file));
+    JudgeTable table;
+    if (summary.verdict_settings.metric == "judge") {
+      Result<std::string> cache = ReadFile(directory_.File("judge_cache.jsonl"), kMaxFile);
+      if (cache.ok()) table.by_key = DecodeCache(*cache);
+      for (const std::string& reason : summary.invalid_reasons) {
+        if (reason.starts_with("judge_sanity: ")) table.insane = reason.substr(14);
+      }
+    }
+    POOLMARK_ASSIGN_OR_RETURN(Analysis again,
+                              Analyze(loaded_, summary.verdict_settings,
+                                      summary.verdict_settings.metric == "judge" ? &table : nullptr));
+    // Compare values: another program's reasons and rounding are its own.
+    again.summary.invalid_reasons.resize(summary.invalid_reasons.size());
+    if (again.summary.verdict != summary.verdict) {
+      Problem(absl::StrCat("summary.json says ", std::string(VerdictName(summary.verdict)),
+                           ", the files give ", std::string(VerdictName(again.summary.verdict))));
+    }
+    again.summary.invalid_reasons = summary.invalid_reasons;
+    POOLMARK_ASSIGN_OR_RETURN(std::string want, EncodeSummary(again.summary));
+    POOLMARK_ASSIGN_OR_RETURN(std::string have, EncodeSummary(summary));
+    if (want != have) Problem("summary.json differs from what the files give; run analyze again");
+    POOLMARK_ASSIGN_OR_RETURN(std::string rows_text, ReadFile(directory_.File("rows.jsonl"), kMaxFile));
+    POOLMARK_ASSIGN_OR_RETURN(std::vector<Row> rows, DecodeRows(rows_text, directory_.File("rows.jsonl")));
+    POOLMARK_ASSIGN_OR_RETURN(std::string want_rows, EncodeRows(again.rows));
+    POOLMARK_ASSIGN_OR_RETURN(std::string have_rows, EncodeRows(rows));
+    if (want_rows != have_rows) Problem("rows.jsonl differs from what the files give; run analyze again");
+    Checked(
+        absl::StrCat("rows.jsonl and summary.json recomputed, ", std::string(VerdictName(summary.verdict))));
+    return absl::OkStatus();
+  }
+
+  Directory directory_;
+  LoadedDirectory loaded_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+Result<VerifyReport> VerifyDirectory(const std::string& path) {
+  return Verifier(path).Run();
+}
+
+}  // namespace poolmark::quality
