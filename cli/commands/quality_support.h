@@ -1,0 +1,46 @@
+// What the quality commands share: refusals, keys, Ctrl-C, the progress line.
+#pragma once
+#include <atomic>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+
+namespace poolmark::cli {
+
+// Prints the error; 70 for a fault of this program, 130 for an interrupt, else 2.
+int Refuse(const Status& status);
+
+// The first line of the file, or OPENAI_API_KEY, or "".
+Result<std::string> ApiKey(const std::string& file);
+
+// While it lives the first SIGINT or SIGTERM sets the flag and the second ends the program at once. One at a
+// time.
+class Interrupts {
+ public:
+  Interrupts();
+  ~Interrupts();
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+  const std::atomic<bool>& flag() const;
+  // Returns early when interrupted.
+  void Sleep(Nanoseconds wait) const;
+};
+
+// One line on stderr that is rewritten on a terminal; elsewhere a line every ten seconds. Not thread-safe.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void Show(const std::string& text, bool last);
+  void Note(const std::string& text);
+
+ private:
+  bool terminal_;
+  bool open_ = false;  // a rewritten line stands unfinished
+  Nanoseconds shown_{0};
+};
+
+}  // namespace poolmark::cli

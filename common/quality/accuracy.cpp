@@ -1,0 +1,94 @@
+#include "common/quality/accuracy.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/files.h"
+#include "common/quality/codec.h"
+#include "common/quality/directory.h"
+#include "common/quality/judge_cache.h"
+#include "common/quality/judge_templates.h"
+#include "common/quality/report_html.h"
+#include "common/quality/report_text.h"
+
+namespace poolmark::quality {
+namespace {
+
+Status CheckVerdictSettings(const AnalyzeOptions& options) {
+  const VerdictSettings& s = options.settings;
+  if (s.metric != "match" && s.metric != "f1" && s.metric != "judge") {
+    return InvalidInput("--metric", absl::StrCat("is '", s.metric, "', one of match, f1, judge is needed"));
+  }
+  const std::pair<const char*, double> shares[] = {{"--tolerance", s.tolerance},
+                                                   {"--min-blend-share", s.min_blend_share},
+                                                   {"--min-reuse-ratio", s.min_reuse_ratio}};
+  for (const auto& [name, value] : shares) {
+    if (!(value >= 0 && value <= 1))
+      return InvalidInput(name, absl::StrCat("is ", value, ", between 0 and 1 is needed"));
+  }
+  bool judge = s.metric == "judge";
+  if (judge && (options.judge_url.empty() || s.judge_model.value_or("").empty())) {
+    return InvalidInput("--metric judge", "needs --judge-url and --judge-model");
+  }
+  if (!judge && (s.judge_model || !options.judge_url.empty())) {
+    return InvalidInput("--judge-url, --judge-model",
+                        absl::StrCat("are for --metric judge, the metric is ", s.metric));
+  }
+  return absl::OkStatus();
+}
+
+Result<JudgeTable> Rate(const LoadedDirectory& loaded, const AnalyzeOptions& options,
+                        const JudgeContext& context) {
+  std::string templates_dir =
+      options.judge_templates.empty() ? JudgeTemplateDirectory() : options.judge_templates;
+  POOLMARK_ASSIGN_OR_RETURN(JudgeTemplates templates, LoadJudgeTemplates(templates_dir));
+  POOLMARK_ASSIGN_OR_RETURN(std::unique_ptr<JudgeCache> cache,
+                            JudgeCache::Open(JoinPath(options.directory, "judge_cache.jsonl")));
+  JudgeOptions judge{options.judge_url, *options.settings.judge_model, options.judge_api_key,
+                     options.judge_parallel, options.judge_timeout};
+  return RateAnswers(loaded, judge, templates, cache.get(), context);
+}
+
+}  // namespace
+
+Result<Analysis> AnalyzeDirectory(const AnalyzeOptions& options, const JudgeContext& context) {
+  POOLMARK_RETURN_IF_ERROR(CheckVerdictSettings(options));
+  Directory directory(options.directory);
+  POOLMARK_ASSIGN_OR_RETURN(LoadedDirectory loaded, directory.Load(false));
+  JudgeTable table;
+  bool judge = options.settings.metric == "judge";
+  if (judge) {
+    POOLMARK_RETURN_IF_ERROR(
+        Analyze(loaded, options.settings, &table).status());  // refuse before the first call
+    POOLMARK_ASSIGN_OR_RETURN(table, Rate(loaded, options, context));
+  }
+  POOLMARK_ASSIGN_OR_RETURN(Analysis analysis, Analyze(loaded, options.settings, judge ? &table : nullptr));
+  POOLMARK_ASSIGN_OR_RETURN(std::string rows, EncodeRows(analysis.rows));
+  POOLMARK_ASSIGN_OR_RETURN(std::string statistics, EncodeStatistics(analysis));
+  POOLMARK_ASSIGN_OR_RETURN(std::string summary, EncodeSummary(analysis.summary));
+  POOLMARK_RETURN_IF_ERROR(directory.SaveResults(rows, statistics, summary));
+  return analysis;
+}
+
+Result<AccuracyResult> RunAccuracy(const AccuracyOptions& options, const RunContext& context) {
+  POOLMARK_ASSIGN_OR_RETURN(RunReport report, RunArms(options.run, context));
+  if (report.interrupted) return absl::CancelledError("interrupted; finished passes are kept");
+  AnalyzeOptions analyze = options.analyze;
+  analyze.directory = options.run.out;
+  JudgeContext judge{context.client, context.sleep, context.interrupted, nullptr};
+  POOLMARK_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeDirectory(analyze, judge));
+  POOLMARK_ASSIGN_OR_RETURN(LoadedDirectory loaded, Directory(options.run.out).Load(false));
+  POOLMARK_RETURN_IF_ERROR(
+      AtomicWriteFile(JoinPath(options.run.out, "report.html"), ReportHtml(loaded, analysis)));
+  const Summary& s = analysis.summary;
+  return AccuracyResult{s.verdict, s.run_fingerprint, s.candidate.figures, s.invalid_reasons,
+                        SummaryText(analysis)};
+}
+
+std::optional<std::string> WhyNotAccurate(const AccuracyResult& result) {
+  if (result.verdict == Verdict::kPass) return std::nullopt;
+  std::string text = absl::StrCat("the accuracy run says ", std::string(VerdictName(result.verdict)),
+                                  " (delta ", Fixed3(result.candidate.delta), ")");
+  for (const std::string& reason : result.invalid_reasons) absl::StrAppend(&text, "; ", reason);
+  return text;
+}
+
+}  // namespace poolmark::quality
