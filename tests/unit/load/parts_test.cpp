@@ -1,0 +1,362 @@
+// The pure parts: histogram, arrivals, sessions, records, summary.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+
+#include "common/base/random.h"
+#include "common/base/zstd_file.h"
+#include "common/load/accumulator.h"
+#include "common/load/arrivals.h"
+#include "common/load/histogram.h"
+#include "common/load/quick_source.h"
+#include "common/load/record_codec.h"
+#include "common/load/session_run.h"
+#include "common/load/summary.h"
+#include "tests/support/temp_dir.h"
+
+namespace poolmark::load {
+
+TEST_CASE("a histogram's quantiles are never below the truth and at most 1.6 % above") {
+  SplitMix64 random(3);
+  Histogram histogram;
+  std::vector<int64_t> values;
+  for (int i = 0; i < 20000; ++i) {
+    values.push_back(static_cast<int64_t>(std::exp(random.Unit() * 25)));
+    histogram.Add(values.back());
+  }
+  std::sort(values.begin(), values.end());
+  for (const double share : {0.01, 0.5, 0.9, 0.99, 1.0}) {
+    const int64_t truth = values[static_cast<size_t>(std::ceil(share * 20000)) - 1];
+    const int64_t quantile = *histogram.Quantile(share);
+    CHECK(quantile >= truth);
+    CHECK(static_cast<double>(quantile) <= static_cast<double>(truth) * 1.016 + 1);
+  }
+  for (const uint64_t value : {0ull, 63ull, 64ull, 127ull, 128ull, 1ull << 40, ~0ull}) {
+    CHECK(Histogram::BucketOf(value) < Histogram::kBuckets);
+    CHECK(Histogram::UpperBound(Histogram::BucketOf(value)) >= value);
+  }
+  CHECK_FALSE(Histogram().Quantile(0.5).has_value());
+  Histogram later = histogram;
+  later.Add(5);
+  later.Subtract(histogram);
+  CHECK(later.total() == 1);
+  CHECK(*later.Quantile(1) == 5);
+}
+
+namespace {
+std::vector<double> Draw(const std::string& rate, ArrivalOptions::Kind kind, double cv, size_t most) {
+  ArrivalOptions options;
+  options.steps = *ParseRate(rate);
+  options.kind = kind;
+  options.cv = cv;
+  ArrivalSchedule schedule(options);
+  std::vector<double> times;
+  while (times.size() < most) {
+    const auto at = schedule.Next();
+    if (!at.has_value()) break;
+    times.push_back(std::chrono::duration<double>(*at).count());
+  }
+  return times;
+}
+
+std::pair<double, double> MeanAndCv(const std::vector<double>& times) {
+  std::vector<double> gaps;
+  for (size_t i = 1; i < times.size(); ++i) gaps.push_back(times[i] - times[i - 1]);
+  const double mean = std::accumulate(gaps.begin(), gaps.end(), 0.0) / static_cast<double>(gaps.size());
+  double square = 0;
+  for (const double gap : gaps) square += (gap - mean) * (gap - mean);
+  return {mean, std::sqrt(square / static_cast<double>(gaps.size())) / mean};
+}
+}  // namespace
+
+TEST_CASE("arrivals keep their rate and their spread", "[C22]") {
+  const std::vector<double> constant = Draw("100", ArrivalOptions::Kind::kConstant, 1, 1000);
+  CHECK(constant[0] == 0);
+  CHECK(constant[999] == Approx(9.99).margin(1e-8));
+  CHECK(MeanAndCv(constant).second < 1e-6);
+  const auto [poisson_mean, poisson_cv] = MeanAndCv(Draw("100", ArrivalOptions::Kind::kPoisson, 1, 40000));
+  CHECK(poisson_mean == Approx(0.01).epsilon(0.02));
+  CHECK(poisson_cv == Approx(1).epsilon(0.02));
+  for (const double cv : {0.3, 2.0}) {
+    const auto [mean, spread] = MeanAndCv(Draw("100", ArrivalOptions::Kind::kGamma, cv, 40000));
+    CHECK(mean == Approx(0.01).epsilon(0.04));
+    CHECK(spread == Approx(cv).epsilon(0.05));
+  }
+  // Steps and ramps: as many arrivals as the area under the rate, and none after the end.
+  const std::vector<double> steps = Draw("10:10s,100:10s", ArrivalOptions::Kind::kConstant, 1, 100000);
+  CHECK(steps.size() == 1100);
+  CHECK(std::count_if(steps.begin(), steps.end(), [](double t) { return t < 10; }) == 100);
+  const std::vector<double> ramp = Draw("0-100:20s", ArrivalOptions::Kind::kConstant, 1, 100000);
+  CHECK(ramp.size() == 1000);
+  CHECK(std::count_if(ramp.begin(), ramp.end(), [](double t) { return t < 10; }) == 250);
+  CHECK(std::is_sorted(ramp.begin(), ramp.end()));
+  CHECK(Draw("100-0:20s", ArrivalOptions::Kind::kPoisson, 1, 100000).size() == Approx(1000).epsilon(0.15));
+  CHECK(Draw("100", ArrivalOptions::Kind::kPoisson, 1, 50) ==
+        Draw("100", ArrivalOptions::Kind::kPoisson, 1, 50));
+  for (const std::string bad : {"", "x", "-1", "10-20", "10,20:5s", "0", "1:0s", "1e9", "10:x"}) {
+    INFO(bad);
+    CHECK_FALSE(ParseRate(bad).ok());
+  }
+}
+
+namespace {
+class GraphSession final : public Session {
+ public:
+  explicit GraphSession(std::vector<std::vector<uint32_t>> after) : after_(std::move(after)) {}
+  std::string_view id() const override { return "g"; }
+  size_t turns() const override { return after_.size(); }
+  TurnPlan turn(size_t index) const override {
+    TurnPlan plan;
+    plan.after = after_[index];
+    return plan;
+  }
+  void Render(size_t, std::string*) override {}
+
+ private:
+  std::vector<std::vector<uint32_t>> after_;
+};
+}  // namespace
+
+TEST_CASE("turns start when the turns they wait for have ended") {
+  std::vector<uint32_t> ready;
+  SessionRun chain(std::make_unique<GraphSession>(std::vector<std::vector<uint32_t>>(3)), 0, -1);
+  chain.Begin(&ready);
+  CHECK(ready == std::vector<uint32_t>{0});
+  ready.clear();
+  chain.Ended(0, &ready);
+  CHECK(ready == std::vector<uint32_t>{1});
+  CHECK(chain.more());
+  CHECK(chain.Abandon() == 1);
+  ready.clear();
+  chain.Ended(1, &ready);
+  CHECK(ready.empty());
+  CHECK(chain.over());
+
+  // 0 -> (1, 2 beside each other) -> 3; 4 waits for 1 alone. A wait for itself or a later turn is void.
+  SessionRun graph(
+      std::make_unique<GraphSession>(std::vector<std::vector<uint32_t>>{{}, {0}, {0, 0}, {1, 2}, {1, 4}}), 0,
+      -1);
+  ready.clear();
+  graph.Begin(&ready);
+  CHECK(ready == std::vector<uint32_t>{0});
+  ready.clear();
+  graph.Ended(0, &ready);
+  CHECK(ready == std::vector<uint32_t>{1, 2});
+  ready.clear();
+  graph.Ended(1, &ready);
+  CHECK(ready == std::vector<uint32_t>{4});
+  graph.Ended(2, &ready);
+  CHECK(ready == std::vector<uint32_t>{4, 3});
+  CHECK_FALSE(graph.over());
+  graph.Ended(3, &ready);
+  graph.Ended(4, &ready);
+  CHECK(graph.over());
+  CHECK_FALSE(graph.more());
+}
+
+namespace {
+RequestRecord FullRecord() {
+  RequestRecord record;
+  record.session = 12;
+  record.turn = 3;
+  record.session_id = "s\"1\n\xff";
+  record.agent = "agent_001";
+  record.primer = true;
+  record.target = 1;
+  record.intended = 1000;
+  record.started = 1100;
+  record.sent = 1200;
+  record.connect = 77;
+  record.first_byte = 2000;
+  record.first_output = 3000;
+  record.first_answer_output = 3500;
+  record.last_output = 9000;
+  record.end = 9100;
+  record.kernel_first_output = 2990;
+  record.kernel_last_output = 8990;
+  record.lateness = 10;
+  record.events = {{3000, 2}, {3500, 1}, {9000, 4}};
+  record.planned_input_tokens = 100;
+  record.input_tokens = 101;
+  record.cached_tokens = 64;
+  record.output_tokens = 7;
+  record.first_event_tokens = 2;
+  record.event_tokens_known = true;
+  record.outcome = Outcome::kErrorEvent;
+  record.http_status = 200;
+  record.attempts = 2;
+  record.error = "died";
+  record.finish_reason = "stop";
+  return record;
+}
+}  // namespace
+
+TEST_CASE("a record reads back as it was written", "[F2]") {
+  const test::TempDir dir;
+  RequestRecord odd = FullRecord();
+  RequestRecord bare;
+  bare.outcome = Outcome::kConnect;
+  std::string text;
+  AppendRecord(odd, &text);
+  AppendRecord(bare, &text);
+  auto writer = ZstdWriter::Create(dir / "r.jsonl.zst");
+  REQUIRE((*writer)->Write(text).ok());
+  REQUIRE((*writer)->Finish().ok());
+  const auto records = ReadRecords(dir / "r.jsonl.zst");
+  INFO(records.status());
+  REQUIRE(records.ok());
+  REQUIRE(records->size() == 2);
+  odd.session_id = "s\"1\n\xef\xbf\xbd";  // invalid UTF-8 is replaced
+  CHECK((*records)[0] == odd);
+  CHECK((*records)[1] == bare);
+}
+
+TEST_CASE("broken record lines are refused with their place") {
+  std::string text;
+  AppendRecord(FullRecord(), &text);
+  const auto broken = [&](const std::string& from, const std::string& to) {
+    std::string line = text;
+    const size_t at = line.find(from);
+    REQUIRE(at != std::string::npos);
+    line.replace(at, from.size(), to);
+    const auto record = ParseRecord(line, "f:7");
+    INFO(line);
+    REQUIRE_FALSE(record.ok());
+    CHECK(std::string(record.status().message()).starts_with("f:7"));
+  };
+  broken("\"error_event\"", "\"unheard\"");
+  broken("\"session\":12", "\"session\":-1");
+  broken("\"session\":12", "\"session\":\"12\"");
+  broken("\"turn\":3", "\"turn\":3.5");
+  broken("\"started\":1100", "\"start\":1100");
+  broken("\"events\":[3000", "\"events\":[\"x\"");
+  broken("\"event_tokens\":[2,", "\"event_tokens\":[");
+  broken("{", "[");
+}
+
+namespace {
+RequestRecord Good(int64_t started, int64_t ttft, int tokens, int64_t gap) {
+  RequestRecord record;
+  record.started = record.sent = started;
+  for (int i = 0; i < tokens; ++i) record.events.push_back({started + ttft + gap * i, 1});
+  record.first_output = record.events.front().at;
+  record.last_output = record.events.back().at;
+  record.end = *record.last_output;
+  record.output_tokens = tokens;
+  record.input_tokens = 10;
+  return record;
+}
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kSecond = 1'000'000'000;
+}  // namespace
+
+TEST_CASE("only requests that start in the window count, drain included", "[H3][H4]") {
+  Accumulator all;
+  all.Add(Good(0, 500 * kMs, 11, 10 * kMs), 10 * kSecond);  // warm-up
+  for (int i = 0; i < 10; ++i) all.Add(Good((10 + i) * kSecond, 100 * kMs, 11, 10 * kMs), 10 * kSecond);
+  all.Add(Good(20 * kSecond - 1, 30 * kSecond, 11, 10 * kMs), 10 * kSecond);  // ends in the drain
+  RequestRecord primer = Good(12 * kSecond, 1, 2, 1);
+  primer.primer = true;
+  all.Add(primer, 10 * kSecond);
+  LoadOptions options;
+  options.duration = std::chrono::seconds(20);
+  options.warm_up = std::chrono::seconds(10);
+  Slo slo = *ParseSlo("ttft=200ms,tpot=20ms");
+  const Summary summary = Summarize(all, {10 * kSecond, 20 * kSecond, false, 20 * kSecond, 51 * kSecond},
+                                    options, {}, slo, {"said"});
+  CHECK(summary.requests == 11);
+  CHECK(summary.ok == 11);
+  CHECK(summary.warm_up_requests == 1);
+  CHECK(summary.primers == 1);
+  CHECK(summary.output_tokens_per_second == Approx(12.1));
+  CHECK(summary.ttft->p50 == 100);
+  CHECK(summary.ttft->max == 30000);
+  CHECK(summary.time_per_output_token->mean == Approx(10));
+  CHECK(summary.gap->count == 110);
+  CHECK(summary.goodput[0].per_second == Approx(1.0));
+  CHECK(summary.goodput[0].share == Approx(10.0 / 11));
+  CHECK(summary.warnings.size() == 1);  // a window below 300 s
+  CHECK(summary.notes[0] == "said");
+  CHECK(SummaryText(summary).find("over 10.00 s after a 10.00 s warm-up") != std::string::npos);
+}
+
+TEST_CASE("percentiles interpolate between closest ranks") {
+  std::vector<double> values;
+  for (int i = 1; i <= 100; ++i) values.push_back(i * 1e6);
+  const Distribution d = Distribute(values);
+  CHECK(d.mean == Approx(50.5));
+  CHECK(d.p50 == Approx(50.5));
+  CHECK(d.p90 == Approx(90.1));
+  CHECK(d.p99 == Approx(99.01));
+}
+
+TEST_CASE("a client that was too slow says so and its figures are marked", "[E1]") {
+  Accumulator all;
+  for (int i = 0; i < 100; ++i) all.Add(Good(i * kMs, 100 * kMs, 3, 10 * kMs), 0);
+  ClientFigures client;
+  client.lateness_p50_ms = 1;
+  client.lateness_p99_ms = 4.9;
+  client.lateness_max_ms = 9;
+  const WindowBounds window{0, kSecond, true, kSecond, kSecond};
+  CHECK_FALSE(Summarize(all, window, LoadOptions(), client, std::nullopt, {}).client_limited);
+  client.lateness_p99_ms = 5.1;  // above 5 % of 100 ms
+  const Summary late = Summarize(all, window, LoadOptions(), client, std::nullopt, {});
+  CHECK(late.client_limited);
+  CHECK(SummaryText(late).find("too slow") != std::string::npos);
+  CHECK(SummaryText(late).find("* includes the client's own delay") != std::string::npos);
+  LoadOptions open;
+  open.mode = LoadOptions::Mode::kRate;
+  client.lateness_p99_ms = 0.1;
+  client.schedule_error_p50_ms = 0.1;
+  client.schedule_error_p99_ms = 11;
+  client.schedule_error_max_ms = 12;
+  CHECK(Summarize(all, window, open, client, std::nullopt, {}).client_limited);
+}
+
+TEST_CASE("the methodology's three warnings and no others", "[H7][H8][H9]") {
+  Accumulator all;
+  for (int i = 0; i < 98; ++i) all.Add(Good(i * kSecond, kMs, 2, kMs), 0);
+  RequestRecord failed;
+  failed.outcome = Outcome::kReset;
+  failed.started = 5 * kSecond;
+  all.Add(failed, 0);
+  LoadOptions options;
+  options.duration = std::chrono::seconds(400);
+  ClientFigures client;
+  const WindowBounds window{0, 400 * kSecond, false, 400 * kSecond, 401 * kSecond};
+  CHECK(Summarize(all, window, options, client, std::nullopt, {}).warnings.size() == 1);  // 1 of 99 failed
+  all.Add(Good(200 * kSecond, kMs, 2, kMs), 0);
+  CHECK(Summarize(all, window, options, client, std::nullopt, {})
+            .warnings.empty());  // 1 of 100 is not more than 1 %
+  client.ran_out_at_s = 350;
+  CHECK(Summarize(all, window, options, client, std::nullopt, {}).warnings[0].find("ran out of sessions") !=
+        std::string::npos);
+}
+
+TEST_CASE("quick prompts are their own, repeatable and as long as asked") {
+  QuickOptions options;
+  options.model = "m\"x";
+  options.requests = 2;
+  options.input_tokens = 5;
+  const auto source = MakeQuickSource(options);
+  REQUIRE(source.ok());
+  std::string first;
+  std::string again;
+  std::string second;
+  (*source)->Open(0)->Render(0, &first);
+  (*source)->Open(0)->Render(0, &again);
+  (*source)->Open(1)->Render(0, &second);
+  CHECK(first == again);
+  CHECK(first != second);
+  CHECK((*source)->Open(2) == nullptr);
+  CHECK(first.find("\"model\":\"m\\\"x\"") != std::string::npos);
+  options.prompt_ids = true;
+  CHECK_FALSE(MakeQuickSource(options).ok());
+  options.chat = false;
+  const auto ids = MakeQuickSource(options);
+  std::string body;
+  (*ids)->Open(0)->Render(0, &body);
+  CHECK(std::count(body.begin() + static_cast<long>(body.find("\"prompt\":[")), body.end(), ',') == 4);
+}
+
+}  // namespace poolmark::load

@@ -1,0 +1,158 @@
+#include "common/load/stream.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/base/files.h"
+#include "common/load/accumulator.h"
+#include "tests/support/shared_data.h"
+#include "tests/unit/load/replay.h"
+
+namespace poolmark::load::test {
+
+using poolmark::test::Chunk;
+using poolmark::test::ChunkedHead;
+using poolmark::test::kLastChunk;
+
+namespace {
+const std::string kDone = Event("[DONE]") + std::string(kLastChunk);
+
+RequestRecord PlayBody(const std::string& body) {
+  return Play({{1, ChunkedHead()}, {10, body}});
+}
+}  // namespace
+
+TEST_CASE("a usual stream leaves all its times", "[F2]") {
+  const RequestRecord record =
+      Play({{1, ChunkedHead() + Event(Delta(R"({"role":"assistant","content":""})"))},
+            {100, Event(Content(" the"))},
+            {110, Event(Content(" of"))},
+            {120, Event(Content(" and", "\"length\""))},
+            {121, Event(Usage(30, 3)) + kDone}});
+  CHECK(record.outcome == Outcome::kOk);
+  CHECK(record.http_status == 200);
+  CHECK(Milliseconds(record.first_byte) == 1);
+  CHECK(Milliseconds(record.first_output) == 100);
+  CHECK(Milliseconds(record.first_answer_output) == 100);
+  CHECK(Milliseconds(record.last_output) == 120);
+  CHECK(Milliseconds(record.end) == 121);
+  CHECK(record.events.size() == 3);
+  CHECK(record.input_tokens == 30);
+  CHECK(record.output_tokens == 3);
+  CHECK_FALSE(record.output_tokens_counted);
+  CHECK(record.finish_reason == "length");
+  CHECK(*TimePerOutputToken(record) == 10 * kMillisecond);
+}
+
+TEST_CASE("the outcome of every kind of end") {
+  const std::string token = Event(Content(" a"));
+  struct Case {
+    const char* name;
+    RequestRecord record;
+    Outcome expected;
+  };
+  const std::string json = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
+  for (const Case& c : std::vector<Case>{
+           {"finish without [DONE]", PlayBody(Event(Content(" a", "\"stop\"")) + std::string(kLastChunk)),
+            Outcome::kOk},
+           {"[DONE] without finish", PlayBody(token + kDone), Outcome::kOk},
+           {"two [DONE]", PlayBody(token + Event("[DONE]") + kDone), Outcome::kOk},
+           {"closed after [DONE]", PlayBody(token + Event("[DONE]")), Outcome::kOk},
+           {"last event without blank line",
+            PlayBody(token + Chunk("data: [DONE]") + std::string(kLastChunk)), Outcome::kOk},
+           {"neither", PlayBody(token + std::string(kLastChunk)), Outcome::kTruncated},
+           {"closed in the middle", PlayBody(token + token), Outcome::kTruncated},
+           {"closed within an event", PlayBody(token + "20\r\ndata: {\"cho"), Outcome::kTruncated},
+           {"reset", Play({{1, ChunkedHead()}, {10, token}}, "Connection reset by peer"), Outcome::kReset},
+           {"closed before an answer", Play({}), Outcome::kReset},
+           {"error event", PlayBody(token + Event(R"({"error":{"message":"died"}})") + kDone),
+            Outcome::kErrorEvent},
+           {"event: error", PlayBody(token + Chunk("event: error\ndata: {\"message\":\"died\"}\n\n") + kDone),
+            Outcome::kErrorEvent},
+           {"event: error with a comment", PlayBody(token + Chunk("event: error\n: died\n\n") + kDone),
+            Outcome::kErrorEvent},
+           {"finish_reason error", PlayBody(token + Event(Content("", "\"error\"")) + kDone),
+            Outcome::kErrorEvent},
+           {"finish_reason abort", PlayBody(token + Event(Content("", "\"abort\"")) + kDone),
+            Outcome::kErrorEvent},
+           {"no output",
+            PlayBody(Event(Delta(R"({"role":"assistant"})")) + Event(Delta("{}", "\"stop\"")) + kDone),
+            Outcome::kNoOutput},
+           {"empty body", PlayBody(std::string(kLastChunk)), Outcome::kNoOutput},
+           {"usage only", PlayBody(Event(Usage(3, 0)) + kDone), Outcome::kNoOutput},
+           {"malformed event", PlayBody(token + Event("{\"choices\":") + kDone), Outcome::kProtocol},
+           {"500",
+            Play({{1, "HTTP/1.1 500 Oops\r\nContent-Length: 24\r\n\r\n{\"error\":{\"message\":\"x\"}}"}}),
+            Outcome::kHttpStatus},
+           {"429", Play({{1, "HTTP/1.1 429 Busy\r\nRetry-After: 1\r\nContent-Length: 4\r\n\r\nbusy"}}),
+            Outcome::kHttpStatus},
+           {"302", Play({{1, "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"}}),
+            Outcome::kHttpStatus},
+           {"no HTTP", Play({{1, "hello"}}), Outcome::kProtocol},
+           {"one JSON error",
+            Play({{1, json + "Content-Length: 30\r\n\r\n{\"error\":{\"message\":\"too long\"}}"}}),
+            Outcome::kErrorEvent},
+           {"one JSON answer", Play({{1, json + "Content-Length: 14\r\n\r\n{\"choices\":[]}"}}),
+            Outcome::kProtocol},
+       }) {
+    INFO(c.name << ": " << c.record.error);
+    CHECK(OutcomeName(c.record.outcome) == OutcomeName(c.expected));
+    CHECK((c.record.error.empty()) == (c.expected == Outcome::kOk));
+  }
+  CHECK(PlayBody(token + Event(R"({"error":{"message":"died"}})") + kDone).error == "died");
+  CHECK(PlayBody(token + Chunk("event: error\n: died\n\n") + kDone).error == "died");
+}
+
+TEST_CASE("a connection is used again only after a complete answer that allows it") {
+  const auto reusable = [](const std::string& bytes) {
+    RequestRecord record;
+    StreamReader reader;
+    reader.Begin(&record, nullptr);
+    reader.Feed(bytes, 1, std::nullopt);
+    return reader.reusable();
+  };
+  CHECK(reusable(ChunkedHead() + Event(Content("a")) + kDone));
+  CHECK_FALSE(reusable(ChunkedHead("Connection: close\r\n") + Event(Content("a")) + kDone));
+  CHECK_FALSE(reusable(ChunkedHead() + Event(Content("a")) + Event("[DONE]")));
+  CHECK_FALSE(reusable(ChunkedHead() + Event(Content("a")) + kDone + "HTTP/1.1 200 OK\r\n"));
+  CHECK(reusable("HTTP/1.1 500 Oops\r\nContent-Length: 1\r\n\r\nx"));
+}
+
+TEST_CASE("live answers are the decoded text") {
+  std::string answer;
+  Play({{1, ChunkedHead()},
+        {2, Event(Content("a\\u00e9\\n"))},
+        {3, Event(Content(" b"))},
+        {4, Event(Delta(R"({"reasoning":"no"})"))},
+        {5, kDone}},
+       std::nullopt, &answer);
+  CHECK(answer == "a\xc3\xa9\n b");
+}
+
+TEST_CASE("captured answers of real engines read the same at every split point", "[recorded][C21]") {
+  const auto shared = poolmark::test::SharedData();
+  if (!shared.has_value()) return;
+  const std::string root = *shared + "/data/engines/";
+  int files = 0;
+  for (const std::string& file : *ListTree(root)) {
+    if (!file.ends_with(".http") || file.find("stream") == std::string::npos) continue;
+    const std::string bytes = *ReadFile(root + file);
+    const RequestRecord whole = PlayCut(bytes, {});
+    INFO(file << ": " << whole.error);
+    ++files;
+    CHECK(whole.outcome == Outcome::kOk);
+    CHECK_FALSE(whole.output_tokens_counted);
+    CHECK(whole.events.size() >= 3);
+    // Engines may hold back a token (a stop token, a part of a character): never more events than tokens.
+    CHECK(static_cast<int64_t>(whole.events.size()) <= *whole.output_tokens);
+    CHECK(*whole.input_tokens > 0);
+    bool same = true;
+    for (size_t cut = 1; cut < bytes.size(); ++cut) same = same && PlayCut(bytes, {cut}) == whole;
+    CHECK(same);
+    std::vector<size_t> all;
+    for (size_t i = 1; i < bytes.size(); ++i) all.push_back(i);
+    CHECK(PlayCut(bytes, all) == whole);
+  }
+  CHECK(files >= 12);
+}
+
+}  // namespace poolmark::load::test
