@@ -280,7 +280,8 @@ void Loop::Sweep(int64_t now) {
   Issuing(now);
   if (!cut_ && (shared_.stop.load(std::memory_order_relaxed) == SharedPlan::kCut || now >= drain_end_))
     CutOff(now);
-  for (size_t i = 0; i < links_.size(); ++i) {
+  // Backwards: closing moves the last link into the place.
+  for (size_t i = links_.size(); i-- > 0;) {
     Link* const link = links_[i].get();
     if (link->closed) continue;
     if (link->connecting) {
@@ -316,7 +317,7 @@ void Loop::CutOff(int64_t now) {
     Publish(record);
     TurnEnded(request, false, now);
   }
-  for (size_t i = 0; i < links_.size(); ++i) {
+  for (size_t i = links_.size(); i-- > 0;) {
     Link* const link = links_[i].get();
     if (link->closed || !link->request.has_value()) continue;
     if (link->connecting) {

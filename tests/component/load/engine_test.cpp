@@ -1,0 +1,462 @@
+// The engine against servers in this process.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <thread>
+
+#include "tests/component/load/fixture.h"
+#include "tests/support/front.h"
+#include "tests/support/token_server.h"
+
+namespace poolmark::load::test {
+
+using poolmark::test::Chunk;
+using poolmark::test::ChunkedHead;
+using poolmark::test::Front;
+using poolmark::test::RawConnection;
+using poolmark::test::RawServer;
+using poolmark::test::TempDir;
+using poolmark::test::TokenServer;
+using poolmark::test::TokenServerOptions;
+
+namespace {
+
+std::string Stream(int tokens) {
+  std::string out = ChunkedHead();
+  for (int i = 0; i < tokens; ++i)
+    out += Chunk(R"(data: {"choices":[{"index":0,"delta":{"content":" x"}}]})"
+                 "\n\n");
+  return out +
+         Chunk("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":" +
+               std::to_string(tokens) + "}}\n\n") +
+         Chunk("data: [DONE]\n\n") + "0\r\n\r\n";
+}
+
+}  // namespace
+
+TEST_CASE("exactly c requests are in flight, and each planned request is sent once", "[live][C21][D1]") {
+  for (const int loops : {1, 2, 3}) {
+    TokenServer server({.tokens = 3, .first = milliseconds(3), .between = milliseconds(1)});
+    ListedSource source = ListedSource::Single(120);
+    const Outcomes load = Run(Closed(server.url(), 7, loops), source);
+    INFO(loops << " loops");
+    CHECK(server.max_in_flight() == 7);
+    CHECK(load.result.summary.client.max_in_flight == 7);
+    CHECK(server.requests() == 120);
+    CHECK(server.connections() == 7);
+    CHECK(load.result.summary.ok == 120);
+    std::set<std::pair<uint64_t, uint32_t>> seen;
+    for (const RequestRecord& record : load.records) seen.emplace(record.session, record.turn);
+    CHECK(seen.size() == 120);
+    const auto ids = server.ids();
+    CHECK(ids.size() == 120);
+    CHECK(ids.count("poolmark-119-0") == 1);
+    // All time points, in their order.
+    for (const RequestRecord& r : load.records) {
+      CHECK(r.started <= r.sent);
+      CHECK(r.sent <= *r.first_byte);
+      CHECK(*r.first_byte <= *r.first_output);
+      CHECK(*r.first_output <= *r.last_output);
+      CHECK(*r.last_output <= r.end);
+      REQUIRE(r.kernel_first_output.has_value());
+      CHECK(*r.kernel_first_output <= *r.first_output);
+      CHECK(*r.kernel_first_output > r.sent);
+    }
+  }
+}
+
+TEST_CASE("IPv6, Unix sockets, TLS and several servers carry a load", "[live]") {
+  const TempDir dir;
+  TokenServer v4({});
+  TokenServer v6({.ipv6 = true});
+  TokenServer local({.unix_path = dir / "s"});
+  for (TokenServer* server : {&v4, &v6, &local}) {
+    ListedSource source = ListedSource::Single(20);
+    CHECK(Run(Closed(server->url(), 4), source).result.summary.ok == 20);
+  }
+  CHECK_FALSE([&] {
+    ListedSource source = ListedSource::Single(2);
+    return Run(Closed(local.url(), 1), source).records[0].lateness.has_value();
+  }());
+  Front front(v4.port(), true, dir / "ca.pem");
+  LoadOptions tls = Closed("https://127.0.0.1:" + std::to_string(front.port()), 4, 2);
+  tls.tls.ca_file = dir / "ca.pem";
+  ListedSource source = ListedSource::Single(40);
+  const Outcomes good = Run(tls, source);
+  CHECK(good.result.summary.ok == 40);
+  CHECK(good.records[0].lateness.has_value());
+  tls.tls.ca_file.clear();
+  ListedSource once = ListedSource::Single(1);
+  const Outcomes refused = Run(tls, once);
+  CHECK(refused.records[0].outcome == Outcome::kConnect);
+  CHECK(refused.records[0].error.find("certificate") != std::string::npos);
+  LoadOptions both = Closed(v4.url(), 4);
+  both.urls.push_back(*http::JoinApi(v6.url(), "/v1/chat/completions"));
+  const int before = v6.requests();
+  ListedSource spread = ListedSource::Single(20);
+  Run(both, spread);
+  CHECK(v6.requests() - before == 10);
+}
+
+TEST_CASE("errors 16 and 17: latency counts from the intended time, waits included", "[live][C22]") {
+  // vllm-project/guidellm#1048, vllm-project/vllm#54101: 100 requests/s at a server that serves 50.
+  TokenServer server({.tokens = 2, .first = milliseconds(20)});
+  LoadOptions options = Open(server.url(), "100");
+  options.max_connections = 1;
+  ListedSource source = ListedSource::Single(40);
+  const Outcomes load = Run(options, source);
+  CHECK(load.result.summary.ok == 40);
+  CHECK(server.max_in_flight() == 1);
+  // The k-th request is due at 10 k ms and served at 20 k: from the send it took 20 ms, from its time up to
+  // 400.
+  CHECK(load.result.summary.ttft_from_sent->p50 < 40);
+  CHECK(load.result.summary.ttft->max > 350);
+  CHECK(load.result.summary.client.waited_for_connection > 30);
+  for (const RequestRecord& record : load.records) CHECK(record.intended.has_value());
+}
+
+TEST_CASE("errors 19 and 20: an open loop begins at its rate and keeps it", "[live][C22]") {
+  // kubernetes-sigs/inference-perf#245, triton-inference-server/server#4711, #6637
+  for (const int loops : {1, 2}) {
+    TokenServer server({.tokens = 1});
+    LoadOptions options = Open(server.url(), "200", loops);
+    ListedSource source = ListedSource::Single(200);
+    const Outcomes load = Run(options, source);
+    const std::vector<int64_t> arrivals = server.arrivals();
+    REQUIRE(arrivals.size() == 200);
+    const int64_t first = arrivals.front();
+    const auto within =
+        std::count_if(arrivals.begin(), arrivals.end(), [&](int64_t t) { return t - first < 500'000'000; });
+    CHECK(within >= 90);
+    CHECK(within <= 110);
+    std::set<int64_t> intended;
+    for (const RequestRecord& record : load.records) intended.insert(*record.intended);
+    CHECK(intended.size() == 200);
+    CHECK(*intended.rbegin() == 199 * 5'000'000ll);
+  }
+}
+
+TEST_CASE("error 22: concurrency above 100 is reached", "[live]") {
+  // gpustack#1842: a connector's limit of 100
+  TokenServer server({.tokens = 2, .first = milliseconds(150)});
+  ListedSource source = ListedSource::Single(512);
+  const Outcomes load = Run(Closed(server.url(), 256, 2), source);
+  CHECK(server.max_in_flight() == 256);
+  CHECK(load.result.summary.ok == 512);
+}
+
+TEST_CASE("error 23: connections are kept, and their set-up is told apart", "[live]") {
+  // vllm-project/vllm#21981
+  TokenServer server({});
+  ListedSource source = ListedSource::Single(50);
+  const Outcomes kept = Run(Closed(server.url(), 5), source);
+  CHECK(server.connections() == 5);
+  CHECK(kept.result.summary.connect->count == 5);
+  TokenServer closing({.close_each = true});
+  ListedSource again = ListedSource::Single(50);
+  const Outcomes each = Run(Closed(closing.url(), 5), again);
+  CHECK(each.result.summary.ok == 50);
+  CHECK(closing.connections() == 50);
+  CHECK(each.result.summary.connect->count == 50);
+  for (const RequestRecord& record : each.records) CHECK(record.connect.has_value());
+}
+
+TEST_CASE("error 27: a refused request is a failure and is not sent again in secret", "[live][H8]") {
+  // gpustack#1677, aspnet/Benchmarks#320
+  TokenServer server({.answer = [](RawConnection& connection, const std::string&, int number) {
+    return connection.Write(
+        number % 2 == 0 ? "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\nContent-Length: 4\r\n\r\nbusy"
+                        : "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+  }});
+  ListedSource source = ListedSource::Single(20);
+  const Outcomes load = Run(Closed(server.url(), 2), source);
+  CHECK(server.requests() == 20);
+  CHECK(load.result.summary.ok == 0);
+  CHECK(Count(load, Outcome::kHttpStatus) == 20);
+  CHECK(load.records[0].http_status == 429);
+  CHECK(load.records[0].error == "busy");
+  CHECK_FALSE(load.result.summary.ttft.has_value());
+}
+
+TEST_CASE("a retry policy is followed, counted and part of the latency", "[live]") {
+  TokenServer server({.answer = [](RawConnection& connection, const std::string&, int number) {
+    return connection.Write(number < 2 ? "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n" : Stream(2));
+  }});
+  LoadOptions options = Closed(server.url(), 1);
+  options.retry.attempts = 3;
+  options.retry.on_5xx = true;
+  options.retry.pause = milliseconds(30);
+  ListedSource source = ListedSource::Single(2);
+  const Outcomes load = Run(options, source);
+  REQUIRE(load.records.size() == 2);
+  CHECK(load.records[0].attempts == 3);
+  CHECK(load.records[0].outcome == Outcome::kOk);
+  CHECK(*load.records[0].first_output - load.records[0].latency_start() >
+        80'000'000);  // 30 + 60 ms of pauses
+  CHECK(load.records[1].attempts == 1);
+  CHECK(load.result.summary.client.extra_attempts == 2);
+  CHECK(server.requests() == 4);
+}
+
+TEST_CASE("connections that a server closes while idle are replaced, not counted as failures", "[live]") {
+  // Closes after each answer without having said so, as servers do after their keep-alive time.
+  TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
+    return connection.Write(Stream(1)) && false;
+  }});
+  ListedSource source(
+      ListedSource::Sessions(3, {{}, {.think = milliseconds(60)}, {.think = milliseconds(60)}}));
+  const Outcomes load = Run(Closed(server.url(), 1), source);
+  CHECK(load.result.summary.requests == 9);
+  CHECK(Count(load, Outcome::kOk) >= 6);  // those after a think time; the rest may meet the close half way
+  CHECK(load.result.summary.client.stale_connections >= 4);
+}
+
+TEST_CASE("silence, endless answers, refused and lost connections end within their limits", "[live]") {
+  TokenServer stalls({.answer = [](RawConnection& connection, const std::string&, int) {
+    connection.Write(ChunkedHead() + Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"));
+    return connection.PeerCloses() && false;
+  }});
+  LoadOptions options = Closed(stalls.url(), 1);
+  options.stall = milliseconds(100);
+  ListedSource one = ListedSource::Single(1);
+  const Outcomes stalled = Run(options, one);
+  CHECK(stalled.records[0].outcome == Outcome::kStalled);
+  CHECK(stalled.records[0].end - *stalled.records[0].last_output < 400'000'000);
+
+  TokenServer silent({.answer = [](RawConnection& connection, const std::string&, int) {
+    return connection.PeerCloses() && false;
+  }});
+  options = Closed(silent.url(), 1);
+  options.deadline = milliseconds(100);
+  ListedSource two = ListedSource::Single(1);
+  CHECK(Run(options, two).records[0].outcome == Outcome::kDeadline);
+
+  uint16_t closed_port = 0;
+  {
+    RawServer gone([](RawConnection&) {});
+    closed_port = gone.port();
+  }
+  ListedSource three = ListedSource::Single(2);
+  const Outcomes refused = Run(Closed("http://127.0.0.1:" + std::to_string(closed_port), 1), three);
+  CHECK(Count(refused, Outcome::kConnect) == 2);
+  CHECK(refused.records[0].error.find("refused") != std::string::npos);
+  CHECK(refused.result.summary.client.max_in_flight == 0);
+
+  TokenServer resets({.answer = [](RawConnection& connection, const std::string&, int) {
+    connection.Write(ChunkedHead() + Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"));
+    std::this_thread::sleep_for(milliseconds(20));  // a reset throws away what was not yet read
+    connection.Reset();
+    return false;
+  }});
+  ListedSource four = ListedSource::Single(1);
+  const Outcomes reset = Run(Closed(resets.url(), 1), four);
+  CHECK(reset.records[0].outcome == Outcome::kReset);
+  CHECK(reset.records[0].events.size() == 1);
+}
+
+TEST_CASE("[DONE] without the end of the answer counts, and the connection is not used again", "[live]") {
+  TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
+    std::string all = Stream(2);
+    all.resize(all.size() - 5);
+    connection.Write(all);
+    return connection.PeerCloses() && false;
+  }});
+  ListedSource source = ListedSource::Single(1);
+  const Outcomes load = Run(Closed(server.url(), 1), source);
+  CHECK(load.records[0].outcome == Outcome::kOk);
+  CHECK(load.records[0].end - *load.records[0].last_output < 500'000'000);
+}
+
+TEST_CASE("a held load starts nothing after its end and lets what runs finish", "[live][H4][H3]") {
+  TokenServer server({.tokens = 2, .first = milliseconds(120)});
+  LoadOptions options = Closed(server.url(), 3);
+  options.duration = milliseconds(300);
+  options.warm_up = milliseconds(100);
+  ListedSource source = ListedSource::Endless();
+  const Outcomes load = Run(options, source);
+  CHECK(load.result.summary.outcomes[static_cast<size_t>(Outcome::kCancelled)] == 0);
+  int64_t last_start = 0;
+  int64_t last_end = 0;
+  for (const RequestRecord& record : load.records) {
+    last_start = std::max(last_start, record.started);
+    last_end = std::max(last_end, record.end);
+  }
+  CHECK(last_start < 300'000'000);
+  CHECK(last_end > 300'000'000);
+  CHECK(load.result.summary.warm_up_requests == 3);
+  CHECK(load.result.summary.requests == 6);
+  CHECK(load.result.summary.window_s == Approx(0.2).margin(0.001));
+  CHECK_FALSE(load.result.summary.client.ran_out_at_s.has_value());
+}
+
+TEST_CASE("the drain has a bound, and what it cuts off is told", "[live][H4]") {
+  TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
+    return connection.PeerCloses() && false;
+  }});
+  LoadOptions options = Closed(server.url(), 2);
+  options.duration = milliseconds(50);
+  options.drain = milliseconds(100);
+  ListedSource source = ListedSource::Endless();
+  const Outcomes load = Run(options, source);
+  CHECK(Count(load, Outcome::kCancelled) == 2);
+  CHECK(load.result.summary.total_s < 1.0);
+}
+
+TEST_CASE("an interrupted load drains and leaves a complete file", "[live]") {
+  TokenServer server({.tokens = 3, .first = milliseconds(20), .between = milliseconds(5)});
+  std::atomic<int> stop{0};
+  RunSettings settings;
+  settings.stop = &stop;
+  settings.tick_every = milliseconds(50);
+  int ticks = 0;
+  settings.on_tick = [&](const Tick& tick) {
+    CHECK(tick.in_flight <= 4);
+    if (++ticks == 3) stop = 1;
+  };
+  ListedSource source = ListedSource::Endless();
+  LoadOptions options = Closed(server.url(), 4, 2);
+  const Outcomes load = Run(options, source, settings);
+  CHECK(load.result.summary.interrupted);
+  CHECK(load.records.size() == static_cast<size_t>(server.requests()));
+  CHECK(Count(load, Outcome::kOk) == load.records.size());
+}
+
+TEST_CASE("a load that runs out of sessions says when", "[live][H7]") {
+  TokenServer server({.tokens = 1, .first = milliseconds(10)});
+  LoadOptions options = Closed(server.url(), 2);
+  options.duration = seconds(5);
+  ListedSource source = ListedSource::Single(6);
+  const Outcomes load = Run(options, source);
+  CHECK(load.result.summary.ok == 6);
+  CHECK(load.result.summary.total_s < 2);  // it does not wait for an end that brings nothing
+  REQUIRE(load.result.summary.client.ran_out_at_s.has_value());
+  CHECK(load.result.summary.client.users_without_session == 2);
+}
+
+TEST_CASE("turns follow each other with their think times; live answers go into the next turn",
+          "[live][C21][D3]") {
+  TokenServer server({.tokens = 2});
+  ListedSource source(ListedSource::Sessions(2, {{}, {.think = milliseconds(80)}, {.think = seconds(100)}}),
+                      true);
+  LoadOptions options = Closed(server.url(), 2);
+  options.think_cap = milliseconds(100);
+  const Outcomes load = Run(options, source);
+  REQUIRE(load.records.size() == 6);
+  std::map<std::pair<uint64_t, uint32_t>, RequestRecord> by;
+  for (const RequestRecord& record : load.records) by[{record.session, record.turn}] = record;
+  for (uint64_t session = 0; session < 2; ++session) {
+    CHECK(by[{session, 1}].started - by[{session, 0}].end >= 80'000'000);
+    CHECK(by[{session, 1}].started - by[{session, 0}].end < 160'000'000);
+    CHECK(by[{session, 2}].started - by[{session, 1}].end >= 100'000'000);
+  }
+  const std::vector<std::string> bodies = server.bodies();
+  CHECK(std::any_of(bodies.begin(), bodies.end(), [](const std::string& b) {
+    return b.find("\"turn\":2,\"history\":\" t0 t1 t0 t1\"") != std::string::npos;
+  }));
+}
+
+TEST_CASE("a failed turn ends a session with live answers, and only such a one", "[live]") {
+  const auto serve = [](RawConnection& connection, const std::string&, int number) {
+    return connection.Write(number == 0 ? "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n" : Stream(1));
+  };
+  for (const bool live : {true, false}) {
+    TokenServer server({.answer = serve});
+    ListedSource source(ListedSource::Sessions(2, {{}, {}, {}}), live);
+    const Outcomes load = Run(Closed(server.url(), 1), source);
+    CHECK(load.records.size() == (live ? 4u : 6u));
+    CHECK(load.result.summary.client.abandoned_turns == (live ? 2u : 0u));
+  }
+}
+
+TEST_CASE("sub-agents run beside their parent", "[live][D1]") {
+  TokenServer server({.tokens = 1, .first = milliseconds(40)});
+  ListedSource source(
+      ListedSource::Sessions(1, {{}, {.after = {0}}, {.after = {0}}, {.after = {0}}, {.after = {1, 2, 3}}}));
+  const Outcomes load = Run(Closed(server.url(), 1), source);
+  CHECK(load.records.size() == 5);
+  CHECK(server.max_in_flight() == 3);
+  CHECK(load.records.back().turn == 4);
+}
+
+TEST_CASE("a trace keeps its times, its simultaneous arrivals and its speed-up", "[live][D4]") {
+  TokenServer server({.tokens = 1});
+  ListedSource::Sessions sessions;
+  for (int burst = 0; burst < 3; ++burst) {
+    for (int i = 0; i < 10; ++i)
+      sessions.push_back({{.at = milliseconds(400 * burst)}, {.at = milliseconds(400 * burst + 200)}});
+  }
+  for (const int loops : {1, 2}) {
+    LoadOptions options = Closed(server.url(), 1, loops);
+    options.mode = LoadOptions::Mode::kTrace;
+    options.speedup = 2;
+    ListedSource source(sessions);
+    const Outcomes load = Run(options, source);
+    CHECK(load.result.summary.ok == 60);
+    for (const RequestRecord& record : load.records) {
+      const int64_t due = static_cast<int64_t>(record.session / 10) * 200'000'000 + record.turn * 100'000'000;
+      CHECK(*record.intended == due);
+      CHECK(record.started >= due);
+      CHECK(record.started - due < 60'000'000);
+    }
+  }
+}
+
+TEST_CASE("arrivals send turns that wait before they open sessions", "[live][C22][D3]") {
+  TokenServer server({.tokens = 1});
+  ListedSource source(ListedSource::Sessions(10, {{}, {}, {}}));
+  const Outcomes load = Run(Open(server.url(), "200"), source);
+  CHECK(load.result.summary.ok == 30);
+  CHECK(server.requests() == 30);
+  std::vector<int64_t> intended;
+  for (const RequestRecord& record : load.records) intended.push_back(*record.intended);
+  std::sort(intended.begin(), intended.end());
+  for (size_t i = 1; i < intended.size(); ++i) CHECK(intended[i] - intended[i - 1] == 5'000'000);
+  LoadOptions sessions = Open(server.url(), "200");
+  sessions.rate_of_sessions = true;
+  ListedSource again(ListedSource::Sessions(10, {{}, {}, {}}));
+  CHECK(Run(sessions, again).result.summary.ok == 30);
+}
+
+TEST_CASE("warm-up by requests, primers and a limit of requests", "[live][H1][H3]") {
+  TokenServer server({.tokens = 1, .first = milliseconds(2)});
+  LoadOptions options = Closed(server.url(), 2);
+  options.warm_up_requests = 10;
+  options.max_requests = 30;
+  ListedSource source(ListedSource::Sessions(1, {{.primer = true}, {}}), false, true);
+  const Outcomes load = Run(options, source);
+  CHECK(load.records.size() == 30);
+  CHECK(server.requests() == 30);
+  CHECK(load.result.summary.requests + load.result.summary.warm_up_requests + load.result.summary.primers ==
+        30);
+  CHECK(load.result.summary.primers >= 14);
+  CHECK(load.result.summary.warm_up_requests >= 4);
+  CHECK(load.result.summary.warm_up_requests <= 6);
+}
+
+TEST_CASE("users start evenly over the ramp", "[live]") {
+  TokenServer server({.tokens = 1, .first = milliseconds(300)});
+  LoadOptions options = Closed(server.url(), 4);
+  options.ramp_up = milliseconds(200);
+  ListedSource source = ListedSource::Single(4);
+  const Outcomes load = Run(options, source);
+  for (const RequestRecord& record : load.records) {
+    CHECK(record.started >= static_cast<int64_t>(record.session) * 50'000'000);
+    CHECK(record.started < static_cast<int64_t>(record.session) * 50'000'000 + 40'000'000);
+  }
+}
+
+TEST_CASE("wrong options are refused with all reasons", "[live]") {
+  LoadOptions options = Closed("http://127.0.0.1:1", 0);
+  options.duration = seconds(5);
+  options.warm_up = seconds(5);
+  options.retry.attempts = 0;
+  ListedSource source = ListedSource::Single(1);
+  const auto result = RunLoad(options, source, {});
+  REQUIRE_FALSE(result.ok());
+  const std::string text(result.status().message());
+  CHECK(text.find("concurrency 0") != std::string::npos);
+  CHECK(text.find("warm-up is not shorter") != std::string::npos);
+  CHECK(text.find("attempts") != std::string::npos);
+}
+
+}  // namespace poolmark::load::test
