@@ -311,6 +311,7 @@ Fault Guard::Answer(const Record& request, std::vector<Record>* data, Record* ok
         request.Get("id"),
         std::chrono::nanoseconds(request.Signed("grace_ns").value_or(options_.grace.count())));
   }
+  if (request.name == "owns") return supervisor_->Owns(request, data);
   if (request.name == "mark") return supervisor_->Mark(request);
   bool creates = request.name == "start" || request.name == "directory" || request.name == "file";
   if (!creates) return Fault("bad_request", "no request '" + request.name + "'");

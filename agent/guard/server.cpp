@@ -95,6 +95,8 @@ void Server::HandleLine(Connection* connection, std::string_view line) {
   } else if (request->name == "watch") {
     connection->watching = true;
     connection->next = request->Unsigned("after").value_or(0) + 1;
+    // A number from a guard before this one means nothing here.
+    if (connection->next > events_->last() + 1) connection->next = 1;
     ok.Add("last", events_->last());
   } else {
     std::vector<Record> data;

@@ -55,6 +55,7 @@ Supervisor::Supervisor(SupervisorOptions options, Run* run, Containment* contain
     if (!item.exit.name.empty()) process.message.clear();
     if (!process.request.empty()) requests_[process.request] = process.id;
   }
+  for (const auto& [id, process] : processes_) Announce(process);
 }
 
 Supervisor::~Supervisor() {
@@ -304,12 +305,51 @@ void Supervisor::Reap() {
       continue;
     }
     for (auto& [id, process] : processes_) {
-      if (process.running && process.pid == pid) Ended(&process, pid, status);
+      if (process.running && process.pid == pid) Ended(&process, status);
     }
   }
 }
 
-void Supervisor::Ended(Process* process, int, int status) {
+Fault Supervisor::Owns(const Record& request, std::vector<Record>* answer) const {
+  const std::string& id = request.Get("id");
+  auto found = processes_.find(id);
+  if (found == processes_.end()) return Fault("not_found", "no process '" + id + "' in this run");
+  std::vector<pid_t> pids;
+  for (const Member& member : containment_->MembersOf(id, found->second.group)) pids.push_back(member.pid);
+  // A container's processes are children of its engine, but carry our marks.
+  for (const Member& member : containment_->MembersOf(id, "")) pids.push_back(member.pid);
+  for (const std::string& text : request.All("port")) {
+    auto port = static_cast<uint16_t>(Record("p").Add("v", text).Unsigned("v").value_or(0));
+    Record record("port");
+    record.Add("port", text).Add("held", HoldsPort(port, pids) ? 1 : 0);
+    if (record.Get("held") == "0") {
+      for (const PortHolder& holder : PortHolders(port)) {
+        record.Add("by", "pid " + std::to_string(holder.pid) + " (" + holder.command + ")");
+      }
+    }
+    answer->push_back(std::move(record));
+  }
+  return {};
+}
+
+std::string Supervisor::LastWords(const Process& process) const {
+  LogReader reader(options_.log_directory + "/" + process.id + "/log");
+  constexpr uint64_t kTail = 4096;
+  uint64_t end = reader.End();
+  std::string text;
+  for (uint64_t at = end > kTail ? end - kTail : 0; at < end;) {
+    LogPiece piece = reader.Read(at, kTail);
+    if (piece.data.empty()) break;
+    text += piece.data;
+    at = piece.offset + piece.data.size();
+  }
+  // The last fifty whole lines.
+  size_t at = text.size();
+  for (int lines = 0; lines < 51 && at != std::string::npos && at > 0; ++lines) at = text.rfind('\n', at - 1);
+  return at == std::string::npos || at == 0 ? text : text.substr(at + 1);
+}
+
+void Supervisor::Ended(Process* process, int status) {
   process->running = false;
   process->pidfd.Close();
   Record record("exit");
@@ -333,6 +373,7 @@ void Supervisor::Ended(Process* process, int, int status) {
   // Whatever it left behind holds its memory and ports: without a leader it has no business any more.
   // One that was told to stop leaves its helpers the rest of the grace.
   if (!was_told) {
+    if (process->state != "failed") process->message = LastWords(*process);
     process->kill_at = BootNow();
     containment_->KillProcess(process->id, process->group);
   }

@@ -35,7 +35,9 @@ class Supervisor {
   Fault Stop(const std::string& id, std::chrono::nanoseconds grace);
   // What the agent found out: state ready or failed, with a message.
   Fault Mark(const Record& request);
-  // Request `run`, a helper command of the guard itself (containers), whose output is wanted.
+  // Request `owns`: id, port…. For each port whether a process of that id listens on it, and who does if not.
+  Fault Owns(const Record& request, std::vector<Record>* answer) const;
+  // A helper command of the guard itself (containers), whose output is wanted.
   struct CommandResult {
     bool ran = false;  // started and ended by itself in time
     int exit_code = -1;
@@ -88,7 +90,8 @@ class Supervisor {
   Fault OpenStreams(const Record& request, Process* process, UniqueFd write_ends[2]);
   void Pump(const std::shared_ptr<Stream>& stream);
   void CloseStream(const std::shared_ptr<Stream>& stream);
-  void Ended(Process* process, int code, int status);
+  void Ended(Process* process, int status);
+  std::string LastWords(const Process& process) const;
   Record StatusOf(const Process& process) const;
   void Announce(const Process& process);
 

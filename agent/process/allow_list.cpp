@@ -1,0 +1,258 @@
+#include "agent/process/allow_list.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/base/digest.h"
+#include "common/base/files.h"
+
+namespace poolmark::process {
+namespace {
+
+// Absolute, without empty parts, "." and "..".
+bool IsPlainAbsolute(const std::string& path) {
+  if (path.empty() || path[0] != '/') return false;
+  for (const auto& part : absl::StrSplit(path.substr(1), '/')) {
+    if (part.empty() || part == "." || part == "..") return false;
+  }
+  return true;
+}
+
+bool IsBelow(const std::string& path, const std::string& place) {
+  return path == place || (path.size() > place.size() && path.compare(0, place.size() + 1, place + "/") == 0);
+}
+
+// Where the administrator probably has it, for the line to add.
+std::string Guess(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* path = std::getenv("PATH");
+  for (const auto& part : absl::StrSplit(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", ':')) {
+    std::string candidate = absl::StrCat(part, "/", name);
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "/path/to/" + name;
+}
+
+Status NotAllowed(const std::string& where, const std::string& message, const std::string& hint) {
+  return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "not_allowed", where, message, hint});
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& where) : where_(where) {}
+
+  void Fail(const YAML::Node& node, const std::string& message, const std::string& hint = "") {
+    std::string place = where_;
+    if (node.Mark().line >= 0) absl::StrAppend(&place, ":", node.Mark().line + 1, ":", node.Mark().column + 1);
+    errors.push_back(Error{absl::StatusCode::kInvalidArgument, "allow_list", place, message, hint});
+  }
+  std::string Text(const YAML::Node& node, const std::string& what) {
+    if (node.IsScalar() && !node.Scalar().empty()) return node.Scalar();
+    Fail(node, what + " must be a text");
+    return "";
+  }
+  std::string Path(const YAML::Node& node, const std::string& what) {
+    std::string path = Text(node, what);
+    if (!path.empty() && !IsPlainAbsolute(path)) {
+      Fail(node, what + " '" + path + "' must be an absolute path without '.' and '..'");
+    }
+    return path;
+  }
+  std::vector<std::string> Paths(const YAML::Node& node, const std::string& what) {
+    std::vector<std::string> paths;
+    if (!node.IsSequence()) {
+      Fail(node, what + " must be a list");
+      return paths;
+    }
+    for (const YAML::Node& entry : node) paths.push_back(Path(entry, what));
+    return paths;
+  }
+
+  Errors errors;
+
+ private:
+  std::string where_;
+};
+
+AllowedExecutable ReadExecutable(Reader* reader, const std::string& name, const YAML::Node& node) {
+  AllowedExecutable executable{name, "", ""};
+  if (node.IsScalar()) {
+    executable.path = reader->Path(node, "executable " + name);
+    return executable;
+  }
+  if (!node.IsMap() || !node["path"]) {
+    reader->Fail(node, "executable " + name + " must be a path or {path: …, sha256: …}");
+    return executable;
+  }
+  for (const auto& field : node) {
+    std::string key = field.first.Scalar();
+    if (key == "path") {
+      executable.path = reader->Path(field.second, "executable " + name);
+    } else if (key == "sha256") {
+      executable.sha256 = reader->Text(field.second, "sha256 of " + name);
+      bool hex = executable.sha256.size() == 64 &&
+                 executable.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
+      if (!hex) reader->Fail(field.second, "sha256 of " + name + " must be 64 lowercase hex digits");
+    } else {
+      reader->Fail(field.first, "unknown key '" + key + "'", "known: path, sha256");
+    }
+  }
+  return executable;
+}
+
+}  // namespace
+
+Status CheckTrustedFile(const std::string& path) {
+  struct stat facts;
+  if (lstat(path.c_str(), &facts) != 0) return FromErrno(path, "look at the file", errno);
+  if (!S_ISREG(facts.st_mode)) return Precondition(path, "is no regular file", "replace links by the file itself");
+  if (facts.st_uid != 0 && facts.st_uid != geteuid()) {
+    return Precondition(path, absl::StrCat("belongs to user ", facts.st_uid), "chown root it");
+  }
+  if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return Precondition(path, absl::StrCat("can be written by others than its owner (mode 0",
+                                           (facts.st_mode >> 6) & 7, (facts.st_mode >> 3) & 7,
+                                           facts.st_mode & 7, ")"),
+                        "chmod go-w it");
+  }
+  return absl::OkStatus();
+}
+
+Result<AllowList> AllowList::Load(const std::string& path) {
+  if (!FileExists(path)) {
+    AllowList none;
+    none.where_ = path;
+    return none;
+  }
+  POOLMARK_RETURN_IF_ERROR(CheckTrustedFile(path));
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(path, 4u << 20));
+  return Parse(text, path);
+}
+
+Result<AllowList> AllowList::Parse(std::string_view yaml, const std::string& where) {
+  AllowList list;
+  list.where_ = where;
+  Reader reader(where);
+  try {
+    YAML::Node root = YAML::Load(std::string(yaml));
+    if (root.IsNull()) return list;
+    if (!root.IsMap()) return InvalidInput(where, "must be a mapping", "begin with 'version: 1'");
+    for (const auto& entry : root) {
+      std::string key = entry.first.Scalar();
+      const YAML::Node& value = entry.second;
+      if (key == "version") {
+        if (value.Scalar() != "1") reader.Fail(value, "version '" + value.Scalar() + "' is not known", "write 'version: 1'");
+      } else if (key == "executables" && value.IsMap()) {
+        for (const auto& one : value) {
+          std::string name = one.first.Scalar();
+          list.executables_[name] = ReadExecutable(&reader, name, one.second);
+        }
+      } else if (key == "images" && value.IsSequence()) {
+        for (const YAML::Node& one : value) {
+          std::string image = reader.Text(one, "image");
+          if (image.find("@sha256:") == std::string::npos) {
+            reader.Fail(one, "image '" + image + "' has no digest", "write name@sha256:…");
+          }
+          list.images_.insert(image);
+        }
+      } else if (key == "containers" && value.IsMap()) {
+        for (const auto& one : value) {
+          std::string name = one.first.Scalar();
+          if (name != "docker" && name != "podman") reader.Fail(one.first, "unknown container tool '" + name + "'");
+          list.tools_[name] = reader.Path(one.second, name);
+        }
+      } else if (key == "mounts") {
+        list.mounts_ = reader.Paths(value, "mounts");
+      } else if (key == "devices") {
+        list.devices_ = reader.Paths(value, "devices");
+      } else {
+        reader.Fail(entry.first, "unknown key or wrong type: '" + key + "'",
+                    "known: version, executables, images, containers, mounts, devices");
+      }
+    }
+  } catch (const YAML::Exception& error) {
+    return InvalidInput(absl::StrCat(where, ":", error.mark.line + 1, ":", error.mark.column + 1), error.msg);
+  }
+  if (!reader.errors.empty()) return ToStatus(reader.errors);
+  return list;
+}
+
+Result<AllowedExecutable> AllowList::Executable(const std::string& name_or_path) const {
+  const AllowedExecutable* found = nullptr;
+  if (auto by_name = executables_.find(name_or_path); by_name != executables_.end()) found = &by_name->second;
+  for (const auto& [name, executable] : executables_) {
+    if (found == nullptr && executable.path == name_or_path) found = &executable;
+  }
+  if (found == nullptr) {
+    std::string path = Guess(name_or_path);
+    std::string name = name_or_path.substr(name_or_path.rfind('/') + 1);
+    return NotAllowed(where_, absl::StrCat("executable '", name_or_path, "' is not allowed on this machine"),
+                      absl::StrCat("add below 'executables:' the line \"  ", name, ": ", path, "\""));
+  }
+  if (access(found->path.c_str(), X_OK) != 0) {
+    return Precondition(where_, absl::StrCat("executable ", found->name, ": '", found->path, "' cannot be executed"),
+                        "install it or correct the path");
+  }
+  if (!found->sha256.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(std::string digest, Sha256OfFile(found->path));
+    if (digest != found->sha256) {
+      return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "digest", found->path,
+                            absl::StrCat("has SHA-256 ", digest, ", allowed is ", found->sha256),
+                            absl::StrCat("if the change is wanted, correct ", where_)});
+    }
+  }
+  return *found;
+}
+
+Status AllowList::Image(const std::string& image) const {
+  if (image.find("@sha256:") == std::string::npos) {
+    return NotAllowed(where_, absl::StrCat("image '", image, "' has no digest"), "name it as name@sha256:…");
+  }
+  if (images_.count(image) != 0) return absl::OkStatus();
+  return NotAllowed(where_, absl::StrCat("image '", image, "' is not allowed on this machine"),
+                    absl::StrCat("add below 'images:' the line \"  - ", image, "\""));
+}
+
+Result<std::string> AllowList::ContainerTool(const std::string& name) const {
+  auto found = tools_.find(name);
+  if (found != tools_.end()) return found->second;
+  return NotAllowed(where_, absl::StrCat("container tool '", name, "' is not allowed on this machine"),
+                    absl::StrCat("add below 'containers:' the line \"  ", name, ": ", Guess(name), "\""));
+}
+
+Status AllowList::Mount(const std::string& source) const {
+  if (!IsPlainAbsolute(source)) {
+    return NotAllowed(where_, absl::StrCat("mount '", source, "' is no plain absolute path"), "");
+  }
+  for (const std::string& place : mounts_) {
+    if (IsBelow(source, place)) return absl::OkStatus();
+  }
+  return NotAllowed(where_, absl::StrCat("mounting '", source, "' is not allowed on this machine"),
+                    absl::StrCat("add below 'mounts:' the line \"  - ", source, "\""));
+}
+
+Status AllowList::Device(const std::string& device) const {
+  std::string path = device.substr(0, device.find(':'));
+  if (IsPlainAbsolute(path)) {
+    for (const std::string& place : devices_) {
+      if (IsBelow(path, place)) return absl::OkStatus();
+    }
+  }
+  return NotAllowed(where_, absl::StrCat("device '", device, "' is not allowed on this machine"),
+                    absl::StrCat("add below 'devices:' the line \"  - ", path, "\""));
+}
+
+std::vector<std::string> AllowList::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, executable] : executables_) names.push_back(name);
+  return names;
+}
+
+}  // namespace poolmark::process

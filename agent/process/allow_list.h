@@ -1,0 +1,62 @@
+// What this machine's administrator lets jobs start: executables by path, container images by digest, what
+// may be mounted and which devices may be given. A controller can ask for nothing else; what it asks for in
+// vain is refused with the line to add. The file is read again for each start, so an edit needs no restart.
+// Values; thread-safe.
+//
+//   version: 1
+//   executables:
+//     redis-server: /usr/bin/redis-server
+//     vllm: {path: /opt/vllm/bin/vllm, sha256: 5f…}
+//   images: [vllm/vllm-openai@sha256:9c…]
+//   containers: {docker: /usr/bin/docker}
+//   mounts: [/models]
+//   devices: [/dev/infiniband, /dev/kfd, /dev/dri]
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace poolmark::process {
+
+struct AllowedExecutable {
+  std::string name;
+  std::string path;    // absolute
+  std::string sha256;  // empty: any content
+};
+
+class AllowList {
+ public:
+  // Refuses a file that others than its owner (root, or the agent's user) could have written. Absent: a
+  // list that allows nothing, whose refusals name the file to make.
+  static Result<AllowList> Load(const std::string& path);
+  // All errors at once, with line and column.
+  static Result<AllowList> Parse(std::string_view yaml, const std::string& where);
+
+  // By name or by path. FAILED_PRECONDITION (code "not_allowed") with the exact line to add; code "digest"
+  // when the file is not the one that was allowed.
+  Result<AllowedExecutable> Executable(const std::string& name_or_path) const;
+  Status Image(const std::string& image) const;
+  // The path of "docker" or "podman".
+  Result<std::string> ContainerTool(const std::string& name) const;
+  // `source` is one of the allowed places or lies below one.
+  Status Mount(const std::string& source) const;
+  Status Device(const std::string& device) const;
+  std::vector<std::string> names() const;
+
+ private:
+  std::string where_;
+  std::map<std::string, AllowedExecutable> executables_;
+  std::set<std::string> images_;
+  std::map<std::string, std::string> tools_;
+  std::vector<std::string> mounts_;
+  std::vector<std::string> devices_;
+};
+
+// A file that only root (or the agent's own user) can have written: regular, not writable by group or others.
+Status CheckTrustedFile(const std::string& path);
+
+}  // namespace poolmark::process

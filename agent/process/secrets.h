@@ -1,0 +1,29 @@
+// Secrets by name: files in a directory that only root (or the agent's user) can read, or systemd
+// credentials ($CREDENTIALS_DIRECTORY). Values go to processes by environment, never by argv, and into
+// nothing that is written. Thread-safe: reads the directories anew each time.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace poolmark::process {
+
+class Secrets {
+ public:
+  // Either may be empty. A name is looked for in the credentials first.
+  Secrets(std::string directory, std::string credentials_directory)
+      : directory_(std::move(directory)), credentials_(std::move(credentials_directory)) {}
+  // The content without a final line end; it is redacted from our own log from then on. Errors name the
+  // secret and the file to make, never a value.
+  Result<std::string> Get(const std::string& name) const;
+  // All values that can be read, for looking for them where they must not be.
+  std::vector<std::string> AllValues() const;
+
+ private:
+  Result<std::string> ReadSecret(const std::string& path, const std::string& name) const;
+  std::string directory_;
+  std::string credentials_;
+};
+
+}  // namespace poolmark::process
