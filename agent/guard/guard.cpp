@@ -170,7 +170,14 @@ Fault Guard::MakeWorkDirectory() {
     Fault fault = run_.Append(run_.Intend("directory", path, &number));
     if (!fault.ok()) return fault;
   } else {
-    Fault fault = run_.Append(run_.Intend("directory", path, &number));
+    std::vector<std::string> missing;
+    Fault fault = MissingParts(options_.work_base, options_.work_name, &missing);
+    if (!fault.ok()) return fault;
+    if (missing.size() != 1) {
+      return Fault("exists",
+                   "work directory '" + path + "' exists already and is not of this run: remove it");
+    }
+    fault = run_.Append(run_.Intend("directory", path, &number));
     if (!fault.ok()) return fault;
     fault = MakeDirectory(options_.work_base, path, 0755, options_.uid, options_.gid, &made);
     if (!fault.ok()) return fault;
@@ -310,6 +317,10 @@ Fault Guard::Answer(const Record& request, std::vector<Record>* data, Record* ok
     return supervisor_->Stop(
         request.Get("id"),
         std::chrono::nanoseconds(request.Signed("grace_ns").value_or(options_.grace.count())));
+  }
+  if (request.name == "find") {
+    if (auto process = supervisor_->Find(request.Get("request"))) data->push_back(std::move(*process));
+    return {};
   }
   if (request.name == "owns") return supervisor_->Owns(request, data);
   if (request.name == "mark") return supervisor_->Mark(request);

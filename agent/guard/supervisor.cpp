@@ -156,8 +156,8 @@ Fault Supervisor::Start(const Record& request, Record* answer) {
     return Fault("bad_request", "executable '" + request.Get("exe") + "' is no absolute path");
   }
   const std::string& request_id = request.Get("request");
-  if (auto known = requests_.find(request_id); !request_id.empty() && known != requests_.end()) {
-    *answer = StatusOf(processes_[known->second]);
+  if (auto known = Find(request_id)) {
+    *answer = std::move(*known);
     return {};
   }
   if (auto found = processes_.find(id); found != processes_.end() && found->second.running) {
@@ -308,6 +308,12 @@ void Supervisor::Reap() {
       if (process.running && process.pid == pid) Ended(&process, status);
     }
   }
+}
+
+std::optional<Record> Supervisor::Find(const std::string& request_id) const {
+  auto known = requests_.find(request_id);
+  if (request_id.empty() || known == requests_.end()) return std::nullopt;
+  return StatusOf(processes_.at(known->second));
 }
 
 Fault Supervisor::Owns(const Record& request, std::vector<Record>* answer) const {

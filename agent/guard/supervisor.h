@@ -31,6 +31,8 @@ class Supervisor {
   // Request `start`: id, exe, argv…, env…, secret…, cwd, port…, uid, gid, request, split, container, tool.
   // `answer` is the process's record. A repeated request id, or an id that runs, starts nothing.
   Fault Start(const Record& request, Record* answer);
+  // The process that this request id started, if it did.
+  std::optional<Record> Find(const std::string& request_id) const;
   // SIGTERM now, SIGKILL to all of the process's group after `grace`. Returns at once; the end is an event.
   Fault Stop(const std::string& id, std::chrono::nanoseconds grace);
   // What the agent found out: state ready or failed, with a message.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -50,7 +51,8 @@ class Reader {
 
   void Fail(const YAML::Node& node, const std::string& message, const std::string& hint = "") {
     std::string place = where_;
-    if (node.Mark().line >= 0) absl::StrAppend(&place, ":", node.Mark().line + 1, ":", node.Mark().column + 1);
+    if (node.Mark().line >= 0)
+      absl::StrAppend(&place, ":", node.Mark().line + 1, ":", node.Mark().column + 1);
     errors.push_back(Error{absl::StatusCode::kInvalidArgument, "allow_list", place, message, hint});
   }
   std::string Text(const YAML::Node& node, const std::string& what) {
@@ -112,15 +114,17 @@ AllowedExecutable ReadExecutable(Reader* reader, const std::string& name, const 
 Status CheckTrustedFile(const std::string& path) {
   struct stat facts;
   if (lstat(path.c_str(), &facts) != 0) return FromErrno(path, "look at the file", errno);
-  if (!S_ISREG(facts.st_mode)) return Precondition(path, "is no regular file", "replace links by the file itself");
+  if (!S_ISREG(facts.st_mode))
+    return Precondition(path, "is no regular file", "replace links by the file itself");
   if (facts.st_uid != 0 && facts.st_uid != geteuid()) {
     return Precondition(path, absl::StrCat("belongs to user ", facts.st_uid), "chown root it");
   }
   if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return Precondition(path, absl::StrCat("can be written by others than its owner (mode 0",
-                                           (facts.st_mode >> 6) & 7, (facts.st_mode >> 3) & 7,
-                                           facts.st_mode & 7, ")"),
-                        "chmod go-w it");
+    return Precondition(
+        path,
+        absl::StrCat("can be written by others than its owner (mode 0", (facts.st_mode >> 6) & 7,
+                     (facts.st_mode >> 3) & 7, facts.st_mode & 7, ")"),
+        "chmod go-w it");
   }
   return absl::OkStatus();
 }
@@ -148,7 +152,8 @@ Result<AllowList> AllowList::Parse(std::string_view yaml, const std::string& whe
       std::string key = entry.first.Scalar();
       const YAML::Node& value = entry.second;
       if (key == "version") {
-        if (value.Scalar() != "1") reader.Fail(value, "version '" + value.Scalar() + "' is not known", "write 'version: 1'");
+        if (value.Scalar() != "1")
+          reader.Fail(value, "version '" + value.Scalar() + "' is not known", "write 'version: 1'");
       } else if (key == "executables" && value.IsMap()) {
         for (const auto& one : value) {
           std::string name = one.first.Scalar();
@@ -165,16 +170,23 @@ Result<AllowList> AllowList::Parse(std::string_view yaml, const std::string& whe
       } else if (key == "containers" && value.IsMap()) {
         for (const auto& one : value) {
           std::string name = one.first.Scalar();
-          if (name != "docker" && name != "podman") reader.Fail(one.first, "unknown container tool '" + name + "'");
+          if (name != "docker" && name != "podman")
+            reader.Fail(one.first, "unknown container tool '" + name + "'");
           list.tools_[name] = reader.Path(one.second, name);
         }
       } else if (key == "mounts") {
         list.mounts_ = reader.Paths(value, "mounts");
+      } else if (key == "ports" && value.IsSequence()) {
+        for (const YAML::Node& one : value) {
+          int port = one.as<int>(0);
+          if (port < 1 || port > 65535) reader.Fail(one, "'" + one.Scalar() + "' is no TCP port");
+          list.ports_.insert(static_cast<uint16_t>(port));
+        }
       } else if (key == "devices") {
         list.devices_ = reader.Paths(value, "devices");
       } else {
         reader.Fail(entry.first, "unknown key or wrong type: '" + key + "'",
-                    "known: version, executables, images, containers, mounts, devices");
+                    "known: version, executables, images, containers, mounts, devices, ports");
       }
     }
   } catch (const YAML::Exception& error) {
@@ -197,11 +209,13 @@ Result<AllowedExecutable> AllowList::Executable(const std::string& name_or_path)
                       absl::StrCat("add below 'executables:' the line \"  ", name, ": ", path, "\""));
   }
   if (access(found->path.c_str(), X_OK) != 0) {
-    return Precondition(where_, absl::StrCat("executable ", found->name, ": '", found->path, "' cannot be executed"),
+    return Precondition(where_,
+                        absl::StrCat("executable ", found->name, ": '", found->path, "' cannot be executed"),
                         "install it or correct the path");
   }
   if (!found->sha256.empty()) {
-    POOLMARK_ASSIGN_OR_RETURN(std::string digest, Sha256OfFile(found->path));
+    std::unique_ptr<char, void (*)(void*)> real(realpath(found->path.c_str(), nullptr), std::free);
+    POOLMARK_ASSIGN_OR_RETURN(std::string digest, Sha256OfFile(real != nullptr ? real.get() : found->path));
     if (digest != found->sha256) {
       return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "digest", found->path,
                             absl::StrCat("has SHA-256 ", digest, ", allowed is ", found->sha256),

@@ -11,6 +11,7 @@
 //   containers: {docker: /usr/bin/docker}
 //   mounts: [/models]
 //   devices: [/dev/infiniband, /dev/kfd, /dev/dri]
+//   ports: [8000]                    # of engines that run already (launch: attach): may be probed
 #pragma once
 #include <map>
 #include <set>
@@ -45,6 +46,7 @@ class AllowList {
   // `source` is one of the allowed places or lies below one.
   Status Mount(const std::string& source) const;
   Status Device(const std::string& device) const;
+  bool MayProbe(uint16_t port) const { return ports_.count(port) != 0; }
   std::vector<std::string> names() const;
 
  private:
@@ -54,6 +56,7 @@ class AllowList {
   std::map<std::string, std::string> tools_;
   std::vector<std::string> mounts_;
   std::vector<std::string> devices_;
+  std::set<uint16_t> ports_;
 };
 
 // A file that only root (or the agent's own user) can have written: regular, not writable by group or others.

@@ -35,17 +35,20 @@ Status CheckWords(const LaunchSpec& spec) {
   }
   for (const auto& [name, value] : spec.env) {
     POOLMARK_RETURN_IF_ERROR(CheckVariable(name, spec.id));
-    if (value.find('\0') != std::string::npos) return InvalidInput(spec.id, absl::StrCat("variable ", name, " holds a NUL byte"));
+    if (value.find('\0') != std::string::npos)
+      return InvalidInput(spec.id, absl::StrCat("variable ", name, " holds a NUL byte"));
   }
   for (const auto& [name, secret] : spec.secrets) {
     POOLMARK_RETURN_IF_ERROR(CheckVariable(name, spec.id));
-    if (spec.env.count(name) != 0) return InvalidInput(spec.id, absl::StrCat("variable ", name, " is in env and in secrets"));
+    if (spec.env.count(name) != 0)
+      return InvalidInput(spec.id, absl::StrCat("variable ", name, " is in env and in secrets"));
   }
   return absl::OkStatus();
 }
 
 // What both kinds have: environment, secrets, ports, place.
-Status AddCommon(const LaunchSpec& spec, const LaunchPlace& place, const Secrets& secrets, guard::Record* record) {
+Status AddCommon(const LaunchSpec& spec, const LaunchPlace& place, const Secrets& secrets,
+                 guard::Record* record) {
   std::map<std::string, std::string> env = {
       {"PATH", kPath}, {"HOME", place.work_dir}, {"LANG", "C.UTF-8"}, {"TMPDIR", place.temp_dir}};
   for (const auto& [name, value] : spec.env) env[name] = value;
@@ -65,7 +68,8 @@ class ProcessBackend final : public Backend {
   Result<guard::Record> Compose(const LaunchSpec& spec, const LaunchPlace& place, const AllowList& allow,
                                 const Secrets& secrets) const override {
     POOLMARK_RETURN_IF_ERROR(CheckWords(spec));
-    if (!spec.image.empty()) return InvalidInput(spec.id, "a plain process has no image", "set the backend to docker or podman");
+    if (!spec.image.empty())
+      return InvalidInput(spec.id, "a plain process has no image", "set the backend to docker or podman");
     POOLMARK_ASSIGN_OR_RETURN(AllowedExecutable executable, allow.Executable(spec.executable));
     guard::Record record("start");
     record.Add("id", spec.id).Add("exe", executable.path);
@@ -100,7 +104,8 @@ class ContainerBackend final : public Backend {
     // Names only: the values are in the client's environment, so none is in a process list.
     for (const auto& [variable, value] : spec.env) {
       if (absl::StartsWith(variable, "DOCKER_") || absl::StartsWith(variable, "CONTAINER_")) {
-        return InvalidInput(spec.id, absl::StrCat("variable ", variable, " would steer the container client"), "remove it");
+        return InvalidInput(spec.id, absl::StrCat("variable ", variable, " would steer the container client"),
+                            "remove it");
       }
       if (variable != "PATH" && variable != "HOME") add({"--env", variable});
     }
@@ -126,7 +131,9 @@ class ContainerBackend final : public Backend {
       std::vector<std::string> parts = absl::StrSplit(mount, ':');
       bool form = (parts.size() == 2 || (parts.size() == 3 && (parts[2] == "ro" || parts[2] == "rw"))) &&
                   absl::StartsWith(parts[1], "/");
-      if (!form) return InvalidInput(spec.id, absl::StrCat("mount '", mount, "'"), "write source:target or source:target:ro");
+      if (!form)
+        return InvalidInput(spec.id, absl::StrCat("mount '", mount, "'"),
+                            "write source:target or source:target:ro");
       if (!absl::StartsWith(parts[0] + "/", place.work_dir + "/") || absl::StrContains(parts[0], "..")) {
         POOLMARK_RETURN_IF_ERROR(allow.Mount(parts[0]));
       }
@@ -151,7 +158,8 @@ class ContainerBackend final : public Backend {
         argv->insert(argv->end(), {"--device", device});
       }
     } else if (tool_ == "podman") {
-      for (uint32_t gpu : spec.gpus) argv->insert(argv->end(), {"--device", absl::StrCat("nvidia.com/gpu=", gpu)});
+      for (uint32_t gpu : spec.gpus)
+        argv->insert(argv->end(), {"--device", absl::StrCat("nvidia.com/gpu=", gpu)});
     } else {
       argv->insert(argv->end(), {"--gpus", absl::StrCat("\"device=", absl::StrJoin(spec.gpus, ","), "\"")});
     }
@@ -163,7 +171,9 @@ class ContainerBackend final : public Backend {
 
 }  // namespace
 
-bool HasProgress(const std::string& role) { return role == "load" || role == "quality"; }
+bool HasProgress(const std::string& role) {
+  return role == "load" || role == "quality";
+}
 
 std::unique_ptr<Backend> MakeBackend(BackendKind kind) {
   if (kind == BackendKind::kProcess) return std::make_unique<ProcessBackend>();

@@ -31,17 +31,17 @@ struct LaunchSpec {
   std::vector<uint32_t> gpus;
   std::vector<uint32_t> ports;
   std::vector<std::string> devices;
-  std::vector<std::string> mounts;             // "source:target" or "source:target:ro"
+  std::vector<std::string> mounts;  // "source:target" or "source:target:ro"
   std::string gpu_vendor;
 };
 
 // Where it runs.
 struct LaunchPlace {
-  std::string run;        // the guard's run: label and part of names
+  std::string run;  // the guard's run: label and part of names
   std::string job;
   std::string work_dir;
-  std::string temp_dir;   // exists; TMPDIR, so that what engines leave there goes with the job
-  uint64_t serial = 0;    // makes a container's name unique when a process is started again
+  std::string temp_dir;  // exists; TMPDIR, so that what engines leave there goes with the job
+  uint64_t serial = 0;   // makes a container's name unique when a process is started again
   std::optional<unsigned> uid;
   std::optional<unsigned> gid;
 };
@@ -50,8 +50,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   // The guard's request `start`, without epoch and request id. `tool_path` gets the executable's path.
-  virtual Result<guard::Record> Compose(const LaunchSpec& spec, const LaunchPlace& place, const AllowList& allow,
-                                        const Secrets& secrets) const = 0;
+  virtual Result<guard::Record> Compose(const LaunchSpec& spec, const LaunchPlace& place,
+                                        const AllowList& allow, const Secrets& secrets) const = 0;
 };
 std::unique_ptr<Backend> MakeBackend(BackendKind kind);
 

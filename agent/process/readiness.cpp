@@ -11,9 +11,11 @@ Status SplitHostPort(const std::string& text, std::string* host, uint16_t* port)
   size_t colon = text.rfind(':');
   if (colon != std::string::npos) {
     *host = text.substr(0, colon);
-    if (host->size() > 2 && host->front() == '[' && host->back() == ']') *host = host->substr(1, host->size() - 2);
+    if (host->size() > 2 && host->front() == '[' && host->back() == ']')
+      *host = host->substr(1, host->size() - 2);
     auto [end, error] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), *port);
-    if (error == std::errc() && end == text.data() + text.size() && !host->empty() && *port != 0) return absl::OkStatus();
+    if (error == std::errc() && end == text.data() + text.size() && !host->empty() && *port != 0)
+      return absl::OkStatus();
   }
   return InvalidInput("address", absl::StrCat("'", text, "' is no host:port"));
 }
@@ -28,7 +30,8 @@ Status LookOnce(const ReadinessSpec& spec, http::Client& client, Nanoseconds tim
   if (!spec.redis_address.empty()) {
     POOLMARK_RETURN_IF_ERROR(SplitHostPort(spec.redis_address, &host, &port));
     POOLMARK_ASSIGN_OR_RETURN(std::string answer, RedisCommand(host, port, "PING", timeout));
-    if (answer != "PONG") return Unavailable(spec.redis_address, absl::StrCat("PING answered '", answer, "'"));
+    if (answer != "PONG")
+      return Unavailable(spec.redis_address, absl::StrCat("PING answered '", answer, "'"));
   }
   if (!spec.http_url.empty()) {
     http::Request request;

@@ -102,7 +102,8 @@ Result<std::string> ParseRedisAnswer(std::string_view text, size_t* used, int de
         auto element = ParseRedisAnswer(text.substr(after), &part, depth + 1);
         if (!element.ok() && part == 0) return element.status();
         if (part == 0) return std::string();
-        absl::StrAppend(&all, i == 0 ? "" : "\n", element.ok() ? *element : std::string(element.status().message()));
+        absl::StrAppend(&all, i == 0 ? "" : "\n",
+                        element.ok() ? *element : std::string(element.status().message()));
         after += part;
       }
       *used = after;

@@ -15,7 +15,8 @@ constexpr uint64_t kMaxSecret = 64u << 10;
 bool IsSecretName(const std::string& name) {
   if (name.empty() || name.size() > 128 || name[0] == '.') return false;
   for (char c : name) {
-    bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+                c == '_' || c == '-';
     if (!good) return false;
   }
   return true;
@@ -25,8 +26,10 @@ bool IsSecretName(const std::string& name) {
 
 Result<std::string> Secrets::ReadSecret(const std::string& path, const std::string& name) const {
   struct stat facts;
-  if (lstat(path.c_str(), &facts) != 0) return NotFound(path, absl::StrCat("secret '", name, "' is not there"));
-  if (!S_ISREG(facts.st_mode) || (facts.st_uid != 0 && facts.st_uid != geteuid()) || (facts.st_mode & 077) != 0) {
+  if (lstat(path.c_str(), &facts) != 0)
+    return NotFound(path, absl::StrCat("secret '", name, "' is not there"));
+  if (!S_ISREG(facts.st_mode) || (facts.st_uid != 0 && facts.st_uid != geteuid()) ||
+      (facts.st_mode & 077) != 0) {
     return Precondition(path, absl::StrCat("secret '", name, "' could be read by others"),
                         absl::StrCat("chown root and chmod 600 ", path));
   }
@@ -40,14 +43,17 @@ Result<std::string> Secrets::ReadSecret(const std::string& path, const std::stri
 }
 
 Result<std::string> Secrets::Get(const std::string& name) const {
-  if (!IsSecretName(name)) return InvalidInput("secret", absl::StrCat("'", name, "' is no name of a secret"), "use letters, digits, '.', '_' and '-'");
+  if (!IsSecretName(name))
+    return InvalidInput("secret", absl::StrCat("'", name, "' is no name of a secret"),
+                        "use letters, digits, '.', '_' and '-'");
   for (const std::string* place : {&credentials_, &directory_}) {
     if (place->empty()) continue;
     auto value = ReadSecret(absl::StrCat(*place, "/", name), name);
     if (value.ok() || !absl::IsNotFound(value.status())) return value;
   }
   return NotFound("secret", absl::StrCat("this machine has no secret '", name, "'"),
-                  directory_.empty() ? "set secrets_dir in agent.yaml" : absl::StrCat("write it to ", directory_, "/", name, " (mode 600)"));
+                  directory_.empty() ? "set secrets_dir in agent.yaml"
+                                     : absl::StrCat("write it to ", directory_, "/", name, " (mode 600)"));
 }
 
 std::vector<std::string> Secrets::AllValues() const {
@@ -57,7 +63,8 @@ std::vector<std::string> Secrets::AllValues() const {
     auto names = ListDir(*place);
     for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
       if (!IsSecretName(name)) continue;
-      if (auto value = ReadSecret(absl::StrCat(*place, "/", name), name); value.ok()) values.push_back(*value);
+      if (auto value = ReadSecret(absl::StrCat(*place, "/", name), name); value.ok())
+        values.push_back(*value);
     }
   }
   return values;

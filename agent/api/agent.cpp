@@ -1,0 +1,141 @@
+#include "agent/api/agent.h"
+
+#include <pwd.h>
+
+#include "absl/strings/str_cat.h"
+#include "agent/api/registration.h"
+#include "agent/api/runs.h"
+#include "agent/api/service.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/rpc/address.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/renewal.h"
+#include "common/rpc/server.h"
+#include "common/rpc/streams.h"
+#include "common/rpc/tls.h"
+
+namespace poolmark::agent {
+namespace {
+
+struct User {
+  std::optional<unsigned> uid;
+  std::optional<unsigned> gid;
+};
+
+Result<User> FindUser(const std::string& name) {
+  if (name.empty()) return User{};
+  const passwd* entry = getpwnam(name.c_str());  // before any thread is started
+  if (entry == nullptr) {
+    return NotFound("agent.yaml run_as", absl::StrCat("there is no user '", name, "'"),
+                    "make it, or remove run_as");
+  }
+  return User{entry->pw_uid, entry->pw_gid};
+}
+
+Result<rpc::Identity> SelfOf(const std::string& certificate_pem) {
+  POOLMARK_ASSIGN_OR_RETURN(rpc::CertificateInfo certificate, rpc::ParseCertificate(certificate_pem));
+  if (certificate.uris.size() != 1)
+    return Precondition("certificate", "it does not say whose it is", "join again");
+  return rpc::ParseSpiffeUri(certificate.uris[0]);
+}
+
+std::string Credentials() {
+  const char* directory = std::getenv("CREDENTIALS_DIRECTORY");
+  return directory != nullptr ? directory : "";
+}
+
+}  // namespace
+
+struct Agent::State {
+  rpc::Streams streams;
+  std::unique_ptr<Runs> runs;
+  std::unique_ptr<AgentService> service;
+  std::unique_ptr<Registration> registration;
+  std::unique_ptr<rpc::Renewer> renewer;
+  std::atomic<Registration*> revocations{nullptr};
+  std::unique_ptr<rpc::Server> server;
+};
+
+Agent::Agent() : state_(std::make_unique<State>()) {}
+
+Agent::~Agent() {
+  if (state_->server) state_->server->Shutdown(std::chrono::seconds(3));
+  state_->revocations = nullptr;
+  state_->renewer.reset();
+  state_->registration.reset();
+}
+
+Result<std::unique_ptr<Agent>> Agent::Start(AgentConfig config) {
+  std::string tls_dir = config.tls_dir.empty() ? config.state_dir + "/tls" : config.tls_dir;
+  POOLMARK_ASSIGN_OR_RETURN(rpc::IdentityText identity, rpc::LoadIdentity(tls_dir, RealClock()));
+  POOLMARK_ASSIGN_OR_RETURN(rpc::Identity self, SelfOf(identity.certificate_pem));
+  if (config.machine.empty()) config.machine = self.name;
+  if (self.role != rpc::Role::kAgent || config.machine != self.name) {
+    return Precondition(tls_dir,
+                        absl::StrCat("the certificate is of ", rpc::RoleName(self.role), " '", self.name,
+                                     "', this is machine '", config.machine, "'"),
+                        "join with a token for this machine");
+  }
+  POOLMARK_RETURN_IF_ERROR(CompleteConfig(&config));
+  if (config.controller.empty()) {
+    auto told = ReadFile(JoinPath(config.state_dir, "controller"), 4096);
+    if (told.ok()) config.controller = told->substr(0, told->find('\n'));
+  }
+  if (config.controller.empty())
+    return Precondition("agent.yaml", "no controller is named", "set 'controller', or join with a token");
+  for (const std::string& place : config.directories) {
+    if (!FileExists(place))
+      return NotFound("agent.yaml directories", absl::StrCat("'", place, "' does not exist"),
+                      "make it, or remove the line");
+  }
+  POOLMARK_ASSIGN_OR_RETURN(User user, FindUser(config.run_as));
+
+  std::unique_ptr<Agent> agent(new Agent());
+  State& state = *agent->state_;
+  state.runs = std::make_unique<Runs>(config, user.uid, user.gid);
+  POOLMARK_RETURN_IF_ERROR(state.runs->Open());
+  state.service = std::make_unique<AgentService>(state.runs.get(), &state.streams,
+                                                 process::Secrets(config.secrets_dir, Credentials()));
+  state.service->Resume();
+
+  rpc::ServerOptions options;
+  options.address = config.listen;
+  options.allow_any_address = config.allow_any_address;
+  options.identity_dir = config.tls_dir;
+  options.streams = &state.streams;
+  options.cluster = self.cluster;
+  options.max_sync_threads = 16;
+  options.max_connections = 512;
+  options.is_revoked = [&state](const rpc::Identity& who) {
+    Registration* registration = state.revocations.load();
+    return registration != nullptr && registration->IsRevoked(who);
+  };
+  POOLMARK_ASSIGN_OR_RETURN(state.server, rpc::Server::Start(options, {state.service.get()}));
+
+  POOLMARK_ASSIGN_OR_RETURN(
+      auto channel,
+      rpc::MakeChannel({config.controller, rpc::ServerName(rpc::Role::kController, ""), config.tls_dir}));
+  Registration::Options registration;
+  registration.machine = config.machine;
+  registration.advertise = config.advertise.empty() ? state.server->address() : config.advertise;
+  registration.facts = [&state] { return state.service->Facts(false); };
+  state.registration = std::make_unique<Registration>(registration, channel, state.runs.get());
+  state.revocations = state.registration.get();
+  state.renewer = std::make_unique<rpc::Renewer>(config.tls_dir, RealClock(), rpc::RenewOver(channel));
+  Log(LogLevel::kInfo, "agent.serving",
+      {{"machine", config.machine}, {"address", state.server->address()}, {"controller", config.controller}});
+  return agent;
+}
+
+std::string Agent::address() const {
+  return state_->server->address();
+}
+int Agent::port() const {
+  return state_->server->port();
+}
+bool Agent::registered() const {
+  return state_->registration->last_answer_wall().count() != 0;
+}
+
+}  // namespace poolmark::agent

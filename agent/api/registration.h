@@ -1,0 +1,57 @@
+// Tells the controller that this machine is here: Register, then a heartbeat every two seconds or so, whose
+// reply is the only renewal of a lease. Reconnects by itself with growing pauses and jitter, so that a
+// thousand agents do not come back at once. One thread. Thread-safe.
+#pragma once
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "agent/api/runs.h"
+#include "common/rpc/identity.h"
+#include "poolmark/v1/controller.grpc.pb.h"
+
+namespace poolmark::agent {
+
+class Registration {
+ public:
+  struct Options {
+    std::string machine;
+    std::string advertise;  // where the controller can dial us
+    std::function<v1::Facts()> facts;
+    Nanoseconds first_pause = std::chrono::milliseconds(200);  // of the back-off
+    Nanoseconds longest_pause = std::chrono::seconds(10);
+  };
+  // `runs` and the channel outlive this object.
+  Registration(Options options, std::shared_ptr<grpc::Channel> channel, Runs* runs);
+  ~Registration();
+
+  // For Server: certificates that the controller withdrew.
+  bool IsRevoked(const rpc::Identity& identity) const;
+  // Wall time of the last heartbeat that was answered; 0: none yet.
+  Nanoseconds last_answer_wall() const;
+
+ private:
+  void Loop(std::stop_token stop);
+  Status Register(std::stop_token stop);
+  Status Beat(std::stop_token stop);
+  void AddHeld(google::protobuf::RepeatedPtrField<v1::HeldJob>* list);
+  bool Pause(std::stop_token stop, Nanoseconds duration);
+
+  const Options options_;
+  Runs* runs_;
+  std::unique_ptr<v1::AgentRegistryService::Stub> stub_;
+  // Of the loop's thread:
+  uint64_t controller_epoch_ = 0;
+  Nanoseconds interval_ = std::chrono::seconds(2);
+  int64_t previous_sent_wall_ = 0;
+  int64_t previous_reply_wall_ = 0;
+  bool register_again_ = true;
+  mutable std::mutex mutex_;  // guards what follows
+  std::set<std::string> revoked_;
+  Nanoseconds last_answer_wall_{0};
+  std::jthread thread_;
+};
+
+}  // namespace poolmark::agent

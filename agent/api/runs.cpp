@@ -1,0 +1,420 @@
+#include "agent/api/runs.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "agent/guard/cgroup.h"
+#include "agent/guard/ledger.h"
+#include "agent/process/guard_launcher.h"
+#include "common/base/digest.h"
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/base/log.h"
+#include "common/base/units.h"
+
+namespace poolmark::agent {
+namespace {
+
+using guard::Record;
+
+constexpr Nanoseconds kKeepFor = std::chrono::hours(24);
+
+Status Refused(const std::string& code, const std::string& message, const std::string& hint) {
+  return ToStatus(Error{absl::StatusCode::kFailedPrecondition, code, "lease", message, hint});
+}
+
+// "job-e7-1a2b3c": the job and the epoch of a run's name.
+bool SplitRun(const std::string& run, std::string* job, uint64_t* epoch) {
+  size_t tail = run.rfind('-');
+  if (tail == std::string::npos) return false;
+  size_t mark = run.rfind("-e", tail - 1);
+  if (mark == std::string::npos) return false;
+  *job = run.substr(0, mark);
+  auto number = Record("r").Add("v", run.substr(mark + 2, tail - mark - 2)).Unsigned("v");
+  if (!number) return false;
+  *epoch = *number;
+  return true;
+}
+
+}  // namespace
+
+Runs::Runs(AgentConfig config, std::optional<unsigned> use_uid, std::optional<unsigned> use_gid)
+    : config_(std::move(config)), uid_(use_uid), gid_(use_gid) {}
+
+Runs::~Runs() {
+  janitor_.request_stop();
+  changed_.notify_all();
+  if (janitor_.joinable()) janitor_.join();
+  std::map<std::string, std::shared_ptr<ActiveRun>> active;
+  std::lock_guard lock(mutex_);
+  active.swap(active_);
+}
+
+RunInfo Runs::InfoOf(const std::string& run) const {
+  RunInfo info;
+  info.run = run;
+  uint64_t epoch = 0;
+  if (!SplitRun(run, &info.job, &epoch)) info.job = run;
+  info.directory = JoinPath(JoinPath(config_.state_dir, "runs"), run);
+  info.work_dir = JoinPath(config_.work_dir, info.job);
+  return info;
+}
+
+std::vector<std::string> Runs::RunNames() const {
+  auto names = ListDir(JoinPath(config_.state_dir, "runs"));
+  return names.ok() ? *names : std::vector<std::string>();
+}
+
+std::string Runs::containment() const {
+  return config_.use_cgroup && !guard::CgroupBase().empty() ? "cgroup2" : "subreaper";
+}
+
+Status Runs::Open() {
+  POOLMARK_RETURN_IF_ERROR(MakeDirs(config_.state_dir, 0700));
+  POOLMARK_RETURN_IF_ERROR(MakeDirs(JoinPath(config_.state_dir, "runs"), 0700));
+  POOLMARK_RETURN_IF_ERROR(MakeDirs(config_.work_dir, 0755));
+  std::string path = JoinPath(config_.state_dir, "lease.json");
+  if (FileExists(path)) {
+    auto text = ReadFile(path, 65536);
+    auto json = text.ok() ? ParseJson(*text, path) : Result<Json>(text.status());
+    if (json.ok() && json->is_object() && json->contains("epoch") && (*json)["epoch"].is_number_unsigned()) {
+      max_epoch_ = (*json)["epoch"].get<uint64_t>();
+      if (json->contains("job") && (*json)["job"].is_string()) max_job_ = (*json)["job"].get<std::string>();
+    } else {
+      Log(LogLevel::kError, "lease.unreadable",
+          {{"file", path}, {"action", "epochs are taken from the ledgers"}});
+    }
+  }
+  RemoveOldRuns();
+  for (const std::string& run : RunNames()) {
+    RunInfo info = InfoOf(run);
+    std::string job;
+    uint64_t epoch = 0;
+    if (SplitRun(run, &job, &epoch) && epoch > max_epoch_) {
+      max_epoch_ = epoch;
+      max_job_ = job;
+    }
+    std::string ledger = JoinPath(info.directory, "ledger");
+    if (guard::LedgerIsLocked(ledger)) {
+      Status adopted = Adopt(info);
+      Log(adopted.ok() ? LogLevel::kInfo : LogLevel::kError, "run.adopted",
+          {{"run", run}, {"result", adopted.ok() ? "its guard lives" : std::string(adopted.message())}});
+      continue;
+    }
+    guard::LedgerContent content = guard::ReadLedger(ledger);
+    for (const std::string& damage : content.damages)
+      Log(LogLevel::kError, "ledger.damaged", {{"where", damage}});
+    if (!guard::Fold(content.records).finished) {
+      std::lock_guard lock(mutex_);
+      ended_.push_back(run);
+    }
+  }
+  janitor_ = std::jthread([this](std::stop_token stop) { Janitor(stop); });
+  return absl::OkStatus();
+}
+
+Status Runs::Adopt(const RunInfo& info) {
+  guard::RunState state = guard::Fold(guard::ReadLedger(JoinPath(info.directory, "ledger")).records);
+  POOLMARK_ASSIGN_OR_RETURN(
+      auto run, ActiveRun::Attach(info, state.epoch, [this, name = info.run] { GuardEnded(name); }));
+  std::lock_guard lock(mutex_);
+  max_epoch_ = std::max(max_epoch_, run->epoch());
+  active_[info.run] = std::move(run);
+  return absl::OkStatus();
+}
+
+Status Runs::PersistEpoch(const std::string& job, uint64_t epoch) {
+  Json json;
+  json["schema_version"] = 1;
+  json["epoch"] = epoch;
+  json["job"] = job;
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, DumpJson(json, 1));
+  POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(config_.state_dir, "lease.json"), text + "\n", 0600));
+  std::lock_guard lock(mutex_);
+  max_epoch_ = epoch;
+  max_job_ = job;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<ActiveRun> Runs::ActiveOf(const std::string& job) const {
+  for (const auto& [name, run] : active_) {
+    if (run->info().job == job) return run;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<ActiveRun> Runs::Current() {
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<ActiveRun> newest;
+  for (const auto& [name, run] : active_) {
+    if (newest == nullptr || run->epoch() > newest->epoch()) newest = run;
+  }
+  return newest;
+}
+
+Result<std::shared_ptr<ActiveRun>> Runs::Acquire(const std::string& job, uint64_t epoch, Nanoseconds ttl) {
+  if (!IsName(job)) return InvalidInput("lease.job_id", absl::StrCat("'", job, "' is no name of a job"));
+  if (epoch == 0) return InvalidInput("lease.epoch", "0 is no epoch");
+  if (ttl < std::chrono::milliseconds(100) || ttl > std::chrono::hours(24)) {
+    return InvalidInput("ttl_ns", absl::StrCat(ttl.count(), " ns"), "between 100 ms and 24 h");
+  }
+  std::lock_guard one_at_a_time(acquire_mutex_);
+  std::shared_ptr<ActiveRun> mine;
+  {
+    std::lock_guard lock(mutex_);
+    if (epoch < max_epoch_ || (epoch == max_epoch_ && job != max_job_)) {
+      return Refused("stale_epoch",
+                     absl::StrCat("epoch ", epoch, " of job ", job, "; this machine has seen ", max_epoch_),
+                     "another controller or job has taken it over");
+    }
+    mine = ActiveOf(job);
+    for (const auto& [name, run] : active_) {
+      if (run == mine) continue;
+      return Refused("leased",
+                     absl::StrCat("job ", run->info().job, " holds this machine with epoch ", run->epoch()),
+                     "wait for its tear-down");
+    }
+    if (mine == nullptr && !sweeping_.empty()) {
+      return Refused("leased", absl::StrCat("run ", *sweeping_.begin(), " of before is being swept"),
+                     "try again in a moment");
+    }
+  }
+  if (mine != nullptr) {
+    if (epoch > mine->epoch()) POOLMARK_RETURN_IF_ERROR(PersistEpoch(job, epoch));
+    Nanoseconds deadline = RealClock().Boot() + ttl;
+    POOLMARK_RETURN_IF_ERROR(
+        mine->Ask(Record("renew").Add("deadline", deadline.count()).Add("epoch", epoch)).status());
+    mine->RaiseEpoch(epoch);
+    return mine;
+  }
+  if (FindInfo(job, epoch).ok()) {
+    return Refused("lease_ended", absl::StrCat("job ", job, " with epoch ", epoch, " was torn down here"),
+                   "a new lease needs a higher epoch");
+  }
+  POOLMARK_RETURN_IF_ERROR(PersistEpoch(job, epoch));
+  return StartRun(job, epoch, ttl);
+}
+
+Result<std::shared_ptr<ActiveRun>> Runs::StartRun(const std::string& job, uint64_t epoch, Nanoseconds ttl) {
+  RunInfo info = InfoOf(absl::StrCat(job, "-e", epoch, "-", RandomHex(3)));
+  POOLMARK_RETURN_IF_ERROR(MakeDirs(JoinPath(info.directory, "specs"), 0700));
+  process::GuardStart start;
+  start.program = config_.guard;
+  start.run_directory = info.directory;
+  start.run = info.run;
+  start.job = job;
+  start.epoch = epoch;
+  start.deadline = RealClock().Boot() + ttl;
+  start.work_base = config_.work_dir;
+  start.work_name = job;
+  start.grace = config_.grace;
+  start.kill_wait = config_.kill_wait;
+  start.uid = uid_;
+  start.gid = gid_;
+  start.log_segment_bytes = config_.log_segment_bytes;
+  start.use_cgroup = config_.use_cgroup;
+  auto pid = process::StartGuard(start);
+  if (!pid.ok()) {
+    // Nothing of the job exists yet but what the ledger says: a sweep makes sure.
+    GuardEnded(info.run);
+    return pid.status();
+  }
+  POOLMARK_ASSIGN_OR_RETURN(auto run,
+                            ActiveRun::Attach(info, epoch, [this, name = info.run] { GuardEnded(name); }));
+  std::lock_guard lock(mutex_);
+  guard_pids_[info.run] = *pid;
+  active_[info.run] = run;
+  Log(LogLevel::kInfo, "run.started", {{"run", info.run}, {"guard", *pid}});
+  return run;
+}
+
+Result<std::shared_ptr<ActiveRun>> Runs::Find(const std::string& job, uint64_t epoch) {
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<ActiveRun> run = ActiveOf(job);
+  uint64_t current = run != nullptr ? run->epoch() : max_epoch_;
+  if (epoch < current) {
+    return Refused("stale_epoch",
+                   absl::StrCat("epoch ", epoch, " of job ", job, "; this machine is at ", current),
+                   "another controller or job has taken it over");
+  }
+  if (run == nullptr || epoch > current) {
+    return Refused("no_lease",
+                   absl::StrCat("job ", job, " with epoch ", epoch, " does not hold this machine"),
+                   "acquire a lease first");
+  }
+  return run;
+}
+
+Result<RunInfo> Runs::FindInfo(const std::string& job, uint64_t epoch) {
+  {
+    std::lock_guard lock(mutex_);
+    if (auto run = ActiveOf(job); run != nullptr && run->epoch() == epoch) return run->info();
+  }
+  for (const std::string& name : RunNames()) {
+    std::string run_job;
+    uint64_t run_epoch = 0;
+    if (!SplitRun(name, &run_job, &run_epoch) || run_job != job) continue;
+    RunInfo info = InfoOf(name);
+    // The lease's epoch may have grown after the run was named.
+    if (run_epoch != epoch &&
+        guard::Fold(guard::ReadLedger(JoinPath(info.directory, "ledger")).records).epoch != epoch)
+      continue;
+    return info;
+  }
+  return Refused("no_lease",
+                 absl::StrCat("job ", job, " with epoch ", epoch, " left nothing on this machine"), "");
+}
+
+void Runs::Renew(const std::string& job, uint64_t epoch, Nanoseconds sent_boot, Nanoseconds ttl) {
+  auto run = Find(job, epoch);
+  if (!run.ok()) return;
+  // Counted from when we asked: the reply's way back must not lengthen it.
+  auto reply =
+      (*run)->Ask(Record("renew").Add("deadline", (sent_boot + ttl).count()), std::chrono::seconds(10));
+  if (!reply.ok()) {
+    Log(LogLevel::kWarning, "lease.renew", {{"job", job}, {"error", std::string(reply.status().message())}});
+  }
+}
+
+void Runs::TearDownAbandoned(const std::string& job, const std::string& cause) {
+  std::shared_ptr<ActiveRun> run;
+  {
+    std::lock_guard lock(mutex_);
+    run = ActiveOf(job);
+  }
+  if (run == nullptr) return;
+  Log(LogLevel::kWarning, "run.abandoned", {{"run", run->info().run}, {"cause", cause}});
+  (void)run->Ask(Record("teardown").Add("cause", cause).Add("grace_ns", config_.grace.count()));
+}
+
+std::vector<HeldRun> Runs::Held() {
+  std::vector<HeldRun> held;
+  for (const std::string& name : RunNames()) {
+    HeldRun one;
+    one.info = InfoOf(name);
+    if (FileExists(JoinPath(one.info.directory, "acknowledged"))) continue;
+    std::string ledger = JoinPath(one.info.directory, "ledger");
+    guard::LedgerContent content = guard::ReadLedger(ledger);
+    guard::RunState state = guard::Fold(content.records);
+    uint64_t epoch = 0;
+    std::string job;
+    SplitRun(name, &job, &epoch);
+    one.epoch = std::max(epoch, state.epoch);
+    one.guard_alive = guard::LedgerIsLocked(ledger);
+    one.open_items = state.open_items();
+    one.state = !state.finished                      ? "running"
+                : state.cause == "the lease ran out" ? "stopped_by_lease"
+                                                     : "torn_down";
+    one.clean = state.finished && state.clean && content.damages.empty();
+    held.push_back(std::move(one));
+  }
+  return held;
+}
+
+void Runs::Acknowledge(const RunInfo& info) {
+  (void)AtomicWriteFile(JoinPath(info.directory, "acknowledged"), "", 0600);
+}
+
+bool Runs::WaitEnded(const std::string& run, Nanoseconds limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [&] {
+    return active_.count(run) == 0 && sweeping_.count(run) == 0 &&
+           std::find(ended_.begin(), ended_.end(), run) == ended_.end();
+  });
+}
+
+void Runs::GuardEnded(const std::string& run) {
+  std::lock_guard lock(mutex_);
+  ended_.push_back(run);
+  changed_.notify_all();
+}
+
+void Runs::Janitor(std::stop_token stop) {
+  std::map<std::string, int> sweeps;
+  while (!stop.stop_requested()) {
+    std::string run;
+    std::shared_ptr<ActiveRun> dead;
+    RunInfo info;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, stop, std::chrono::seconds(10), [this] { return !ended_.empty(); });
+      if (stop.stop_requested()) return;
+      if (ended_.empty()) continue;
+      run = ended_.front();
+      ended_.pop_front();
+      sweeping_.insert(run);
+      if (auto found = active_.find(run); found != active_.end()) {
+        dead = std::move(found->second);
+        active_.erase(found);
+      }
+      if (auto pid = guard_pids_.find(run); pid != guard_pids_.end()) {
+        process::ReapGuard(pid->second);
+        guard_pids_.erase(pid);
+      }
+    }
+    dead.reset();  // joins its threads, without our lock
+    info = InfoOf(run);
+    guard::RunState state = guard::Fold(guard::ReadLedger(JoinPath(info.directory, "ledger")).records);
+    constexpr int kMostSweeps = 3;
+    if (!state.finished && ++sweeps[run] <= kMostSweeps) {
+      Log(LogLevel::kWarning, "guard.died", {{"run", run}, {"action", "a new guard sweeps after it"}});
+      Sweep(info, "its guard died");
+    } else if (!state.finished) {
+      Log(LogLevel::kError, "run.unswept", {{"run", run}, {"see", JoinPath(info.directory, "guard.log")}});
+    } else {
+      Log(LogLevel::kInfo, "run.ended",
+          {{"run", run}, {"cause", state.cause}, {"clean", state.clean ? "yes" : "no"}});
+    }
+    std::lock_guard lock(mutex_);
+    sweeping_.erase(run);
+    changed_.notify_all();
+  }
+}
+
+void Runs::Sweep(const RunInfo& info, const std::string& cause) {
+  process::GuardStart start;
+  start.program = config_.guard;
+  start.run_directory = info.directory;
+  start.run = info.run;
+  start.job = info.job;
+  start.deadline = RealClock().Boot() + std::chrono::hours(1);
+  start.work_base = config_.work_dir;
+  start.work_name = info.job;
+  start.grace = config_.grace;
+  start.kill_wait = config_.kill_wait;
+  start.use_cgroup = config_.use_cgroup;
+  start.adopt = true;
+  auto fail = [&](const Status& status) {
+    Log(LogLevel::kError, "run.sweep", {{"run", info.run}, {"error", std::string(status.message())}});
+  };
+  auto pid = process::StartGuard(start);
+  if (!pid.ok()) return fail(pid.status());
+  uint64_t epoch = guard::Fold(guard::ReadLedger(JoinPath(info.directory, "ledger")).records).epoch;
+  // From here on it is a run like others: it can be watched, and its end is noticed.
+  auto run = ActiveRun::Attach(info, epoch, [this, name = info.run] { GuardEnded(name); });
+  if (!run.ok()) return fail(run.status());
+  {
+    std::lock_guard lock(mutex_);
+    guard_pids_[info.run] = *pid;
+    active_[info.run] = *run;
+  }
+  auto told = (*run)->Ask(Record("teardown").Add("cause", cause).Add("grace_ns", config_.grace.count()));
+  if (!told.ok()) fail(told.status());
+}
+
+void Runs::RemoveOldRuns() {
+  for (const std::string& name : RunNames()) {
+    RunInfo info = InfoOf(name);
+    struct stat facts;
+    std::string mark = JoinPath(info.directory, "acknowledged");
+    if (stat(mark.c_str(), &facts) != 0) continue;
+    if (RealClock().Wall() - std::chrono::seconds(facts.st_mtime) > kKeepFor)
+      (void)RemoveTree(info.directory);
+  }
+}
+
+}  // namespace poolmark::agent

@@ -1,0 +1,96 @@
+// Who holds this machine: the lease with its epoch, the run with its living guard, and the runs of before
+// whose ledgers lie on disk. Survives restarts of the agent: it begins by reading every ledger, attaches to
+// guards that live and sends a new guard to clean up after those that do not. Thread-safe.
+//
+//   <state_dir>/lease.json                 the highest epoch ever granted, written before it is told
+//   <state_dir>/runs/<run>/ledger, guard.sock, guard.log, logs/, specs/, acknowledged
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/api/active_run.h"
+#include "agent/api/config.h"
+#include "common/base/clock.h"
+#include "common/base/result.h"
+
+namespace poolmark::agent {
+
+// A job of which a ledger still has something to say.
+struct HeldRun {
+  RunInfo info;
+  uint64_t epoch = 0;
+  bool guard_alive = false;
+  uint32_t open_items = 0;
+  std::string state;  // running, torn_down, stopped_by_lease
+  bool clean = false;
+};
+
+class Runs {
+ public:
+  // `config` is complete; `use_uid` and `use_gid` are those of run_as.
+  Runs(AgentConfig config, std::optional<unsigned> use_uid, std::optional<unsigned> use_gid);
+  ~Runs();  // leaves the guards alone
+
+  // Reads state and ledgers. Only unusable directories are errors: a damaged ledger is swept, not fatal.
+  Status Open();
+
+  // Grants the machine. Codes: "stale_epoch", "leased", "lease_ended".
+  Result<std::shared_ptr<ActiveRun>> Acquire(const std::string& job, uint64_t epoch, Nanoseconds ttl);
+  // The run that this lease holds now. Codes: "stale_epoch", "no_lease".
+  Result<std::shared_ptr<ActiveRun>> Find(const std::string& job, uint64_t epoch);
+  // The same, also when it has ended: its directory.
+  Result<RunInfo> FindInfo(const std::string& job, uint64_t epoch);
+  // The run whose guard lives, if any; for heartbeats.
+  std::shared_ptr<ActiveRun> Current();
+  // The controller's answer renewed the lease.
+  void Renew(const std::string& job, uint64_t epoch, Nanoseconds sent_boot, Nanoseconds ttl);
+  // No controller owns this job any more.
+  void TearDownAbandoned(const std::string& job, const std::string& cause);
+  std::vector<HeldRun> Held();
+  // The controller has seen this ended run's proof to the end: it is not reported again.
+  void Acknowledge(const RunInfo& info);
+  // Waits until a run's guard has ended; false: still there after `limit`.
+  bool WaitEnded(const std::string& run, Nanoseconds limit);
+  // "cgroup2" or "subreaper": what guards on this machine use.
+  std::string containment() const;
+  const AgentConfig& config() const { return config_; }
+  std::optional<unsigned> uid() const { return uid_; }
+  std::optional<unsigned> gid() const { return gid_; }
+
+ private:
+  Status PersistEpoch(const std::string& job, uint64_t epoch);
+  Status Adopt(const RunInfo& info);
+  Result<std::shared_ptr<ActiveRun>> StartRun(const std::string& job, uint64_t epoch, Nanoseconds ttl);
+  void GuardEnded(const std::string& run);
+  // Sends a new guard after a dead one. `cause` goes into the ledger.
+  void Sweep(const RunInfo& info, const std::string& cause);
+  void Janitor(std::stop_token stop);
+  void RemoveOldRuns();
+  std::vector<std::string> RunNames() const;
+  RunInfo InfoOf(const std::string& run) const;
+  std::shared_ptr<ActiveRun> ActiveOf(const std::string& job) const;
+
+  const AgentConfig config_;
+  const std::optional<unsigned> uid_;
+  const std::optional<unsigned> gid_;
+  std::mutex acquire_mutex_;  // one Acquire at a time; taken before mutex_
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable_any changed_;
+  uint64_t max_epoch_ = 0;
+  std::string max_job_;
+  std::map<std::string, std::shared_ptr<ActiveRun>> active_;  // by run
+  std::map<std::string, int> guard_pids_;                     // children of ours, to be reaped
+  std::set<std::string> sweeping_;
+  std::deque<std::string> ended_;  // runs whose guard is gone, for the janitor
+  std::jthread janitor_;
+};
+
+}  // namespace poolmark::agent

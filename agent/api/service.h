@@ -1,0 +1,73 @@
+// AgentService: what the controller may ask of this machine. Thin: leases and runs are Runs', processes the
+// guard's; here requests are checked, put into their words, and answered. Unary calls block a server thread;
+// streams run on the workers of rpc::Streams. Thread-safe.
+#pragma once
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "agent/api/runs.h"
+#include "agent/facts/command.h"
+#include "agent/facts/facts.h"
+#include "agent/process/launch.h"
+#include "agent/process/secrets.h"
+#include "common/rpc/streams.h"
+#include "poolmark/v1/agent.grpc.pb.h"
+
+namespace poolmark::agent {
+
+using AgentServiceBase = v1::AgentService::WithCallbackMethod_WatchProcesses<
+    v1::AgentService::WithCallbackMethod_StreamLogs<v1::AgentService::WithCallbackMethod_Teardown<
+        v1::AgentService::WithCallbackMethod_FetchFile<v1::AgentService::Service>>>>;
+
+class AgentService final : public AgentServiceBase {
+ public:
+  AgentService(Runs* runs, rpc::Streams* streams, process::Secrets secrets);
+
+  grpc::Status AcquireLease(grpc::ServerContext*, const v1::AcquireLeaseRequest*,
+                            v1::AcquireLeaseResponse*) override;
+  grpc::Status GetFacts(grpc::ServerContext*, const v1::GetFactsRequest*, v1::GetFactsResponse*) override;
+  grpc::Status StartProcess(grpc::ServerContext*, const v1::StartProcessRequest*,
+                            v1::StartProcessResponse*) override;
+  grpc::Status StopProcess(grpc::ServerContext*, const v1::StopProcessRequest*,
+                           v1::StopProcessResponse*) override;
+  grpc::Status Probe(grpc::ServerContext*, const v1::ProbeRequest*, v1::ProbeResponse*) override;
+  grpc::Status ResetCaches(grpc::ServerContext*, const v1::ResetCachesRequest*,
+                           v1::ResetCachesResponse*) override;
+  grpc::Status ListFiles(grpc::ServerContext*, const v1::ListFilesRequest*, v1::ListFilesResponse*) override;
+
+  grpc::ServerWriteReactor<v1::WatchProcessesResponse>* WatchProcesses(
+      grpc::CallbackServerContext*, const v1::WatchProcessesRequest*) override;
+  grpc::ServerWriteReactor<v1::StreamLogsResponse>* StreamLogs(grpc::CallbackServerContext*,
+                                                               const v1::StreamLogsRequest*) override;
+  grpc::ServerWriteReactor<v1::TeardownResponse>* Teardown(grpc::CallbackServerContext*,
+                                                           const v1::TeardownRequest*) override;
+  grpc::ServerWriteReactor<v1::FetchFileResponse>* FetchFile(grpc::CallbackServerContext*,
+                                                             const v1::FetchFileRequest*) override;
+
+  // The machine's facts, at most a minute old unless `refresh`.
+  v1::Facts Facts(bool refresh);
+  // Takes up what an earlier agent began: readiness of processes that were still starting.
+  void Resume();
+
+ private:
+  Status StartOne(const v1::StartProcessRequest& request, v1::StartProcessResponse* response);
+  Status MakeDirectories(ActiveRun& run, const v1::ProcessSpec& spec);
+  Status WriteFiles(ActiveRun& run, const v1::ProcessSpec& spec);
+  Status TearDownRun(std::shared_ptr<ActiveRun> run, const v1::TeardownRequest& request,
+                     rpc::Outbox<v1::TeardownResponse>& out, v1::TeardownResponse* last);
+  Status CheckProbeTarget(ActiveRun& run, const std::string& host, uint16_t port);
+  v1::ProbeResponse ProbeOnce(ActiveRun& run, const v1::ProbeRequest& request);
+  v1::CheckResult RunReset(ActiveRun& run, const v1::ResetStep& step, bool read_back);
+  v1::CheckResult EmptyDirectory(ActiveRun& run, const std::string& path);
+
+  Runs* runs_;
+  rpc::Streams* streams_;
+  process::Secrets secrets_;
+  std::unique_ptr<Spawner> spawner_;
+  std::mutex facts_mutex_;  // guards what follows; held while the facts are read
+  v1::Facts facts_;
+  Nanoseconds facts_at_{0};
+};
+
+}  // namespace poolmark::agent
