@@ -1,0 +1,241 @@
+"""A cluster of real programs on the loopback interface: one controller, any number of agents, the CLI.
+
+Everything lies below one directory. Processes are ended by pid. Used by the scripts in this directory.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("POOLMARK_BIN", ROOT / "build/release/bin"))
+SHARED = pathlib.Path(os.environ.get("POOLMARK_SHARED_DATA", ROOT.parent / "shared"))
+SKIPPED = 77
+
+
+def skip(reason):
+    print("skipped: " + reason)
+    sys.exit(SKIPPED)
+
+
+def wait_until(condition, seconds, what):
+    """Waits for a true value of condition() and gives it back."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.1)
+
+
+class Daemon:
+    def __init__(self, name, argv, log, env=None):
+        self.name, self.argv, self.log, self.env = name, [str(a) for a in argv], pathlib.Path(log), env
+        self.process = None
+
+    def start(self):
+        with open(self.log, "ab") as out:
+            self.process = subprocess.Popen(self.argv, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                                            env={**os.environ, **(self.env or {}), "POOLMARK_LOG": "json"}, start_new_session=True)
+        return self
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self, sig=signal.SIGKILL):
+        if self.alive():
+            self.process.send_signal(sig)
+            if sig in (signal.SIGKILL, signal.SIGTERM):
+                self.process.wait(timeout=60)
+
+    def tail(self, lines=15):
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+class Cluster:
+    def __init__(self, machines=("n0", "n1"), directory=None, executables=None, agent_options="", keep=False):
+        self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="poolmark-e2e-"))
+        self.keep = keep or bool(os.environ.get("POOLMARK_KEEP"))
+        self.state = self.directory / "controller"
+        self.config = self.directory / "cli"
+        self.executables = {"poolmark-sim": BIN / "poolmark-sim", "poolmark": BIN / "poolmark"}
+        redis = shutil.which("redis-server")
+        if redis:
+            self.executables["redis-server"] = redis
+        iperf = shutil.which("iperf3")
+        if iperf:
+            self.executables["iperf3"] = iperf
+        self.executables.update(executables or {})
+        self.agent_options = agent_options
+        self.agents = {}
+        self.controller = None
+        self.machines = list(machines)
+
+    # --- life ---------------------------------------------------------------------------------------------
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+
+    def __exit__(self, kind, *_):
+        if kind is not None:
+            for daemon in [self.controller, *self.agents.values()]:
+                if daemon is not None and daemon.log.exists():
+                    print(f"--- {daemon.name}\n{daemon.tail()}", file=sys.stderr)
+        for daemon in [*self.agents.values(), self.controller]:
+            if daemon is not None:
+                with contextlib.suppress(Exception):
+                    daemon.kill(signal.SIGCONT)
+                with contextlib.suppress(Exception):
+                    daemon.kill(signal.SIGTERM)
+                with contextlib.suppress(Exception):
+                    daemon.kill()
+        if self.keep:
+            print("kept: " + str(self.directory))
+        else:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        return False
+
+    def start(self):
+        self.directory.mkdir(parents=True, exist_ok=True)
+        run([BIN / "poolmark-controller", "init", "--state", self.state, "--cluster", "e2e", "--listen", "127.0.0.1:0",
+             "--enroll-listen", "127.0.0.1:0", "--config-dir", self.config])
+        self.start_controller()
+        for name in self.machines:
+            self.add_agent(name)
+        self.wait_machines()
+        return self
+
+    def start_controller(self):
+        # After the first start the ports stay the same, so that agents find it again.
+        self.controller = Daemon("controller", [BIN / "poolmark-controller", "serve", "--state", self.state,
+                                                "--catalogue-dir", ROOT / "deploy"], self.directory / "controller.log").start()
+        wait_until(lambda: (self.state / "running.json").exists() and self.cli_ok("version"), 30, "controller answers")
+        settings_file = self.state / "controller.json"
+        settings, running = json.loads(settings_file.read_text()), json.loads((self.state / "running.json").read_text())
+        for key in ("listen", "enroll_listen"):
+            if settings.get(key, "").endswith(":0"):
+                settings[key] = running[key]
+        settings_file.write_text(json.dumps(settings))
+
+    def add_agent(self, name):
+        home = self.directory / name
+        home.mkdir(exist_ok=True)
+        allow = home / "allow.yaml"
+        allow.write_text("version: 1\nexecutables:\n" + "".join(f"  {k}: {v}\n" for k, v in self.executables.items()))
+        allow.chmod(0o600)
+        config = home / "agent.yaml"
+        config.write_text(f"version: 1\nmachine: {name}\nlisten: 127.0.0.1:0\nstate_dir: {home}/state\nwork_dir: {home}/work\n"
+                          f"allow_file: {allow}\nsecrets_dir: {home}/secrets\ncatalogue_dir: {ROOT}/deploy/catalogue\n" + self.agent_options)
+        token = run([BIN / "poolmark-controller", "token", "create", "--state", self.state, "--machine", name]).strip()
+        run([BIN / "poolmark-agent", "join", token, "--config", config])
+        agent = Daemon(name, [BIN / "poolmark-agent", "run", "--config", config], self.directory / f"{name}.log")
+        self.agents[name] = agent.start()
+        return agent
+
+    def wait_machines(self, seconds=30):
+        def ready():
+            machines = self.cli_json("machines")["machines"]
+            return len([m for m in machines if m["state"].lower() == "ready"]) == len(self.machines)
+        wait_until(ready, seconds, "every machine is ready")
+
+    # --- the CLI ------------------------------------------------------------------------------------------
+    def cli(self, *words, check=True, timeout=600):
+        return run([BIN / "poolmark", *words], check=check, timeout=timeout, env={"POOLMARK_CONFIG_DIR": str(self.config)})
+
+    def cli_code(self, *words, timeout=600):
+        done = subprocess.run([str(w) for w in [BIN / "poolmark", *words]], capture_output=True, text=True, timeout=timeout,
+                              env={**os.environ, "POOLMARK_CONFIG_DIR": str(self.config)})
+        return done.returncode, done.stdout, done.stderr
+
+    def cli_ok(self, *words):
+        try:
+            return self.cli_code(*words, timeout=20)[0] == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def cli_json(self, *words):
+        return json.loads(self.cli(*words, "-o", "json"))
+
+    # --- jobs ---------------------------------------------------------------------------------------------
+    def write_job(self, name, stacks, workloads, repeats=1, machines=None, extra=""):
+        where = self.directory / "jobs" / name
+        where.mkdir(parents=True, exist_ok=True)
+        names = machines or self.machines
+        (where / "pool.yaml").write_text(f"version: 1\nhead: {names[0]}\nmachines:\n" +
+                                         "".join(f"  - {{name: {n}, net: {{tcp: 127.0.0.1}}}}\n" for n in names))
+        (where / "job.yaml").write_text(f"version: 1\npool: pool.yaml\nstacks: {stacks}\nworkloads:\n  {workloads}\nrepeats: {repeats}\n"
+                                        "preflight: {line_rate: {runs: 1, seconds: 1}}\n" + extra)
+        return where / "job.yaml"
+
+    def submit(self, job, *words):
+        return self.cli_json("submit", job, *words)["job_id"]
+
+    def job(self, job_id):
+        return self.cli_json("status", job_id)["job"]
+
+    def wait(self, job_id, seconds=300):
+        """The job once it has ended."""
+        terminal = {"SUCCEEDED", "INVALID", "FAILED", "CANCELLED", "REFUSED"}
+
+        def ended():
+            job = self.job(job_id)
+            return job if job["state"].upper() in terminal else None
+        return wait_until(ended, seconds, f"job {job_id} ends")
+
+    def wait_state(self, job_id, state, seconds=120):
+        return wait_until(lambda: (lambda j: j if j["state"].upper() == state else None)(self.job(job_id)), seconds, f"job is {state}")
+
+    def fetch(self, job_id):
+        where = self.directory / "results" / job_id
+        self.cli("fetch", job_id, where)
+        return where
+
+    # --- what a job may leave -----------------------------------------------------------------------------
+    def leftovers(self):
+        """Processes, directories and cgroups of jobs that are still there; empty when all is clean."""
+        left = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+                command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if b"POOLMARK_RUN=" in environ and str(self.directory) in command + environ.decode(errors="replace"):
+                left.append(f"process {pid}: {command[:120]}")
+            elif "poolmark-guard" in command and str(self.directory) in command:
+                left.append(f"guard {pid}: {command[:120]}")
+        for name in self.machines:
+            work = self.directory / name / "work"
+            if work.exists():
+                left += [f"directory {entry}" for entry in work.iterdir()]
+        return left
+
+
+def run(argv, check=True, timeout=600, env=None):
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=timeout, env={**os.environ, **(env or {})})
+    if check and done.returncode != 0:
+        raise AssertionError(f"{' '.join(str(a) for a in argv)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def report(results):
+    """Prints one line a test and exits 1 if any failed: results is a list of (name, error or None)."""
+    failed = [name for name, error in results if error]
+    for name, error in results:
+        print(("FAILED " if error else "ok     ") + name + (": " + str(error) if error else ""))
+    sys.exit(1 if failed else 0)
