@@ -11,7 +11,7 @@ namespace poolmark::agent {
 
 struct AgentConfig {
   std::string machine;                    // its name in pools; empty: the certificate's
-  std::string listen = "127.0.0.1:7444";  // where the controller dials
+  std::string listen = "127.0.0.1:7445";  // where the controller dials
   bool allow_any_address = false;         // 0.0.0.0 and :: only when this says so
   std::string advertise;                  // what the controller is told to dial; empty: `listen`
   std::string controller;                 // host:port; empty: what enrolment told
