@@ -44,13 +44,19 @@ const std::set<std::string> kDurations = {"for", "interval", "after"};
 
 std::string Names() {
   std::string names;
-  for (const auto* kinds : {&RequestKinds(), &EngineKinds()}) {
-    for (const auto& [name, keys] : *kinds) names += (names.empty() ? "" : ", ") + name;
-  }
+  for (const std::string& name : FaultKinds()) names += (names.empty() ? "" : ", ") + name;
   return names;
 }
 
 }  // namespace
+
+std::vector<std::string> FaultKinds() {
+  std::vector<std::string> names;
+  for (const auto* kinds : {&RequestKinds(), &EngineKinds()}) {
+    for (const auto& [name, keys] : *kinds) names.push_back(name);
+  }
+  return names;
+}
 
 bool Fault::IsOfRequest() const {
   return RequestKinds().count(kind) != 0;

@@ -53,6 +53,8 @@ struct Fault {
 
 // Errors name the fault, the key and what is allowed.
 Result<Fault> ParseFault(std::string_view text);
+// The names of all faults.
+std::vector<std::string> FaultKinds();
 
 // The faults that are on. Thread-safe.
 class FaultBox {

@@ -5,7 +5,9 @@
 #include "agent/sim/faults.h"
 #include "agent/sim/kv_format.h"
 #include "agent/sim/resp.h"
+#include "common/base/files.h"
 #include "common/base/random.h"
+#include "tests/support/shared_data.h"
 
 using namespace poolmark;
 using namespace poolmark::sim;
@@ -90,6 +92,15 @@ TEST_CASE("faults are read with their keys, and refused with the names that exis
     auto refused = ParseFault(bad);
     REQUIRE_FALSE(refused.ok());
     CHECK(std::string(refused.status().message()).size() > 20);
+  }
+}
+
+TEST_CASE("the simulator's page describes every fault") {
+  auto page = ReadFile(test::Source("docs/simulator.md"));
+  REQUIRE(page.ok());
+  for (const std::string& kind : FaultKinds()) {
+    CAPTURE(kind);
+    CHECK(page->find("`" + kind + "`") != std::string::npos);
   }
 }
 
