@@ -1,0 +1,429 @@
+#include "controller/runner/job_runner.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/log.h"
+#include "controller/runner/progress.h"
+#include "controller/runner/results_writer.h"
+#include "controller/steps/collect.h"
+#include "controller/steps/evidence_json.h"
+#include "controller/steps/fetch.h"
+#include "controller/steps/launch.h"
+#include "controller/steps/preflight.h"
+#include "controller/steps/teardown.h"
+
+namespace poolmark::controller {
+namespace {
+
+constexpr uint32_t kMaxIdleCycles = 3;
+
+// A store that cannot be written is met with patience: the job must not lose its tear-down over a full disk.
+template <class Call>
+auto Insist(const std::stop_token& shutdown, Call call) -> decltype(call()) {
+  for (;;) {
+    auto result = call();
+    if (result.ok() || shutdown.stop_requested()) return result;
+    Log(LogLevel::kError, "store.write_failed", {{"error", std::string(result.status().message())}});
+    if (!WaitFor(shutdown, std::chrono::seconds(1))) return result;
+  }
+}
+
+}  // namespace
+
+JobRunner::JobRunner(const Environment& environment, const std::string& job_id,
+                     std::unique_ptr<PlannedJob> planned)
+    : environment_(environment),
+      job_id_(job_id),
+      planned_(std::move(planned)),
+      manifest_(ResultsDir(environment, job_id), job_id, environment.catalogue_dir) {
+  run_.job_id = job_id;
+  run_.registry = environment.registry;
+  run_.clock = environment.clock;
+  run_.timing = environment.timing;
+  run_.results_dir = ResultsDir(environment, job_id);
+  run_.slo_dir = environment.slo_dir;
+  run_.event = [this](v1::JobEvent event) {
+    auto stored = environment_.store->AppendEvent(job_id_, std::move(event));
+    if (!stored.ok())
+      Log(LogLevel::kError, "event.lost",
+          {{"job", job_id_}, {"error", std::string(stored.status().message())}});
+  };
+  run_.tick = [this](v1::JobEvent event) { environment_.hub->Publish(job_id_, event); };
+  run_.force = [this] {
+    std::lock_guard lock(mutex_);
+    return force_;
+  };
+}
+
+void JobRunner::Cancel(bool force) {
+  std::lock_guard lock(mutex_);
+  cancel_ = true;
+  force_ = force_ || force;
+  step_stop_.request_stop();
+}
+
+void JobRunner::MachineLost(const std::string& machine) {
+  std::lock_guard lock(mutex_);
+  if (lost_machine_.empty()) lost_machine_ = machine;
+  step_stop_.request_stop();
+}
+
+void JobRunner::ArmStop() {
+  std::lock_guard lock(mutex_);
+  step_stop_ = std::stop_source();
+  if (cancel_ || !lost_machine_.empty() || shutdown_.stop_requested()) step_stop_.request_stop();
+  run_.stop = step_stop_.get_token();
+}
+
+std::optional<JobRunner::Decision> JobRunner::Stopped() {
+  if (shutdown_.stop_requested()) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  Decision decision{JobEventKind::kCancel, {}};
+  if (!lost_machine_.empty()) {
+    decision.event = JobEventKind::kMachineLost;
+    decision.change.reasons.push_back(MakeReason(
+        "machine_lost", absl::StrCat("machine ", lost_machine_, " stopped responding"), lost_machine_));
+    lost_machine_.clear();
+  } else {
+    decision.change.reasons.push_back(MakeReason("cancelled", "cancelled by request"));
+  }
+  return decision;
+}
+
+std::optional<JobRunner::Decision> JobRunner::Decide(const StepOutcome& outcome) {
+  switch (outcome.kind) {
+    case StepOutcome::Kind::kPassed:
+      return Decision{JobEventKind::kPassed, {}};
+    case StepOutcome::Kind::kStopped:
+      return Stopped();
+    default:
+      break;
+  }
+  Decision decision{JobEventKind::kFailed, {}};
+  decision.change.reasons = outcome.reasons;
+  if (outcome.kind == StepOutcome::Kind::kInterrupted && !no_continue())
+    decision.event = JobEventKind::kInterrupted;
+  return decision;
+}
+
+void JobRunner::Run(std::stop_token shutdown) {
+  shutdown_ = shutdown;
+  std::stop_callback on_shutdown(shutdown, [this] {
+    std::lock_guard lock(mutex_);
+    step_stop_.request_stop();
+  });
+  auto stored = environment_.store->Get(job_id_);
+  if (!stored.ok()) return;
+  StoredJob job = std::move(*stored);
+  request_ = job.request;
+  run_.input_files = environment_.inputs->FilesOf(request_);
+  if (planned_) {
+    run_.job = &planned_->job;
+    run_.plan = &planned_->plan;
+  } else {
+    bare_plan_.machines.assign(job.job.machines().begin(), job.job.machines().end());
+    bare_plan_.head = bare_plan_.machines.empty() ? "" : bare_plan_.machines.front();
+    run_.job = &bare_job_;
+    run_.plan = &bare_plan_;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    cancel_ = cancel_ || (job.job.cancel_requested() && job.job.state() != v1::JOB_STATE_TEARING_DOWN);
+    force_ = force_ || job.force;
+  }
+  cycle_number_ = job.cycle;
+  for (const std::string& machine : run_.plan->machines) {
+    run_.work_dirs[machine] = "";  // until the lease says
+  }
+  while (!IsTerminal(job.job.state())) {
+    ArmStop();
+    std::optional<Decision> decision;
+    switch (ActionOf(job.job.state())) {
+      case Action::kPreflight:
+        decision = DoPreflight();
+        break;
+      case Action::kLaunch:
+        decision = DoLaunch(job);
+        break;
+      case Action::kVerify:
+        decision = DoVerify();
+        break;
+      case Action::kBenchmark:
+        decision = DoBenchmark(job);
+        break;
+      case Action::kCollect:
+        decision = DoCollect();
+        break;
+      case Action::kTearDown:
+        decision = DoTearDown(job);
+        break;
+      default:
+        Log(LogLevel::kError, "job.no_action", {{"job", job_id_}, {"state", StateName(job.job.state())}});
+        return;
+    }
+    if (!decision) break;  // shutdown
+    if (!decision->change.reasons.empty() && cause_.empty())
+      cause_ = decision->change.reasons.front().message();
+    auto applied = Insist(
+        shutdown_, [&] { return environment_.store->Apply(job_id_, decision->event, decision->change); });
+    if (!applied.ok()) break;
+    if (!applied->has_value()) {
+      // Only a job that somebody else moved meanwhile (a cancel during its tear-down) comes here: look again.
+      auto again = environment_.store->Get(job_id_);
+      if (!again.ok() || again->job.state() == job.job.state()) {
+        Log(LogLevel::kError, "job.event_without_row",
+            {{"job", job_id_}, {"state", StateName(job.job.state())}, {"event", EventName(decision->event)}});
+        return;
+      }
+      job = std::move(*again);
+      continue;
+    }
+    job = std::move((*applied)->first);
+  }
+  EndCycle();
+  if (IsTerminal(job.job.state())) {
+    (void)environment_.registry->Refresh();
+    Status closed = WriteEvents(environment_, job_id_);
+    if (!closed.ok())
+      Log(LogLevel::kError, "results.not_closed",
+          {{"job", job_id_}, {"error", std::string(closed.message())}});
+  }
+}
+
+std::optional<JobRunner::Decision> JobRunner::DoPreflight() {
+  if (!planned_)
+    return Decide(StepOutcome::Failed("inputs_lost", "the job's inputs cannot be read any more"));
+  Status written = WriteInputs(environment_, *environment_.store->Get(job_id_), planned_.get());
+  if (!written.ok()) return Decide(StepOutcome::Failed("disk", std::string(written.message())));
+  StepOutcome outcome = Preflight(&run_);
+  manifest_.Machines(run_);
+  (void)manifest_.Write();
+  return Decide(outcome);
+}
+
+std::optional<JobRunner::Decision> JobRunner::DoLaunch(const StoredJob& job) {
+  if (!planned_)
+    return Decide(StepOutcome::Failed("inputs_lost", "the job's inputs cannot be read any more"));
+  if (run_.stop.stop_requested()) return Stopped();
+  if (job.idle_cycles >= kMaxIdleCycles) {
+    return Decide(StepOutcome::Failed(
+        "no_progress", absl::StrCat(kMaxIdleCycles, " launches in a row ended without a finished repeat")));
+  }
+  auto done = environment_.store->Repeats(job_id_);
+  if (!done.ok()) return Decide(StepOutcome::Failed("store", std::string(done.status().message())));
+  cycle_ = NextCycle(planned_->plan, *done);
+  if (!cycle_) return Decide(StepOutcome::Failed("internal", "a launch without anything left to measure"));
+  stack_ = planned_->plan.stack(cycle_->stack);
+  auto number = Insist(shutdown_, [&] { return environment_.store->BeginCycle(job_id_); });
+  if (!number.ok()) return std::nullopt;
+  cycle_number_ = *number;
+  verified_ = {};
+  loads_.clear();
+  cause_.clear();
+  Change change;
+  change.position = v1::JobPosition();
+  change.position->set_cycle(cycle_number_);
+  change.position->set_stack(cycle_->stack);
+  change.position->set_done_repeats(static_cast<uint32_t>(done->size()));
+  change.position->set_total_repeats(TotalRepeats(planned_->plan));
+  change.message = absl::StrCat("cycle ", cycle_number_, ": launching stack ", cycle_->stack, " for ",
+                                cycle_->repeats.size(), " repeats");
+  (void)environment_.store->Update(job_id_, change);
+  // A lease is renewed by heartbeats alone; after a restart of this controller it is asked for again, which
+  // the agent answers with what it has.
+  StepOutcome leased;
+  std::mutex mutex;
+  ForEachMachine(run_.plan->machines, [&](const std::string& machine) {
+    v1::AcquireLeaseRequest request;
+    request.set_request_id(run_.RequestId(machine, absl::StrCat("lease/", cycle_number_)));
+    *request.mutable_lease() = run_.Lease(machine);
+    request.set_ttl_ns(environment_.registry->timing().lease.count());
+    auto link = environment_.registry->Link(machine);
+    auto answer = link.ok() ? (*link)->AcquireLease(request, run_.stop)
+                            : Result<v1::AcquireLeaseResponse>(link.status());
+    std::lock_guard lock(mutex);
+    if (answer.ok()) {
+      run_.work_dirs[machine] = answer->work_dir();
+    } else if (leased.passed()) {
+      leased = {StepOutcome::Kind::kFailed, {ReasonOf(answer.status(), machine, "taking the lease")}};
+    }
+  });
+  if (run_.stop.stop_requested()) return Stopped();
+  if (!leased.passed()) return Decide(leased);
+  watch_ = std::make_unique<ProcessWatch>(&run_);
+  return Decide(Launch(&run_, *stack_, cycle_number_, watch_.get()));
+}
+
+std::optional<JobRunner::Decision> JobRunner::DoVerify() {
+  if (run_.stop.stop_requested()) return Stopped();
+  StepOutcome outcome = Verify(&run_, *stack_, cycle_number_, &verified_);
+  manifest_.Engines(run_, *stack_, verified_);
+  (void)manifest_.Write();
+  // A process that died explains more than the check that noticed.
+  if (outcome.kind == StepOutcome::Kind::kFailed) {
+    if (auto death = watch_->FirstDeath()) {
+      outcome.reasons.insert(outcome.reasons.begin(), DeathReason(&run_, *death, "process_died"));
+      outcome.kind = StepOutcome::Kind::kInterrupted;
+    }
+  }
+  return Decide(outcome);
+}
+
+std::optional<JobRunner::Decision> JobRunner::DoBenchmark(const StoredJob&) {
+  if (run_.stop.stop_requested()) return Stopped();
+  const PlannedRepeat repeat = cycle_->repeats.front();
+  auto done = environment_.store->Repeats(job_id_);
+  Change change;
+  change.position = v1::JobPosition();
+  change.position->set_cycle(cycle_number_);
+  change.position->set_stack(stack_->name);
+  change.position->set_workload(repeat.workload);
+  change.position->set_level(repeat.level.Name());
+  change.position->set_repeat(static_cast<uint32_t>(repeat.repeat));
+  change.position->set_done_repeats(done.ok() ? static_cast<uint32_t>(done->size()) : 0);
+  change.position->set_total_repeats(TotalRepeats(planned_->plan));
+  change.message =
+      absl::StrCat(stack_->name, ", ", repeat.workload, " ", repeat.level.Name(), ", repeat ", repeat.repeat);
+  (void)environment_.store->Update(job_id_, change);
+  record_ = {};
+  loads_.push_back(
+      absl::StrCat(stack_->name, ".load-", repeat.workload, "-", repeat.level.Name(), "-", repeat.repeat));
+  StepOutcome outcome = Benchmark(&run_, *stack_, repeat, cycle_number_, verified_, watch_.get(), &record_);
+  if (outcome.passed()) return Decision{JobEventKind::kPassed, {}};
+  if (outcome.kind == StepOutcome::Kind::kStopped) {
+    auto decision = Stopped();
+    if (!decision) return std::nullopt;  // shutdown: the repeat is void, its files go with the next try
+    record_.interrupted = decision->change.reasons.front().message();
+    (void)KeepRepeat(record_, nullptr);
+    return decision;
+  }
+  if (outcome.kind == StepOutcome::Kind::kFailed) {
+    (void)KeepRepeat(record_, nullptr);
+    return Decide(outcome);
+  }
+  // Something of the pool went away: the repeat is kept as invalid, with the reason.
+  (void)KeepRepeat(record_, nullptr);
+  StoredRepeat kept{KeyOf(stack_->name, repeat), false, cycle_number_};
+  return AfterRepeat(std::move(kept), true, outcome.reasons);
+}
+
+Result<bool> JobRunner::KeepRepeat(const RepeatRecord& record, std::vector<v1::Reason>* invalid) {
+  auto file = Collect(run_, *stack_, record, verified_);
+  if (!file.ok()) {
+    Log(LogLevel::kError, "repeat.not_written",
+        {{"job", job_id_}, {"error", std::string(file.status().message())}});
+    return file.status();
+  }
+  manifest_.Repeat(run_, *stack_, *file, verified_);
+  (void)manifest_.Write();
+  v1::JobEvent row;
+  row.set_kind("repeat");
+  std::string text =
+      absl::StrCat(stack_->name, ", ", record.repeat.workload, " ", record.repeat.level.Name(), ", repeat ",
+                   record.repeat.repeat, ": ", file->figures.valid ? "valid" : "INVALID");
+  for (const stats::InvalidReason& reason : file->figures.reasons) {
+    absl::StrAppend(&text, "; ", reason.detail);
+    if (invalid != nullptr) {
+      invalid->push_back(
+          MakeReason(std::string(stats::ReasonName(reason.reason)),
+                     absl::StrCat(stack_->name, ", ", record.repeat.workload, " ", record.repeat.level.Name(),
+                                  ", repeat ", record.repeat.repeat, ": ", reason.detail)));
+    }
+  }
+  row.set_message(text);
+  run_.event(std::move(row));
+  return file->figures.valid;
+}
+
+JobRunner::Decision JobRunner::AfterRepeat(StoredRepeat kept, bool interrupted,
+                                           std::vector<v1::Reason> reasons) {
+  Decision decision{JobEventKind::kMoreInCycle, {}};
+  decision.change.reasons = std::move(reasons);
+  auto done = environment_.store->Repeats(job_id_);
+  std::vector<StoredRepeat> repeats = done.ok() ? *done : std::vector<StoredRepeat>();
+  std::erase_if(repeats, [&](const StoredRepeat& repeat) { return repeat.key == kept.key; });
+  repeats.push_back(kept);
+  decision.change.repeat = std::move(kept);
+  cycle_->repeats.erase(cycle_->repeats.begin());
+  if (interrupted && no_continue()) {
+    decision.event = JobEventKind::kFinishedInvalid;
+  } else if (!NextCycle(planned_->plan, repeats)) {
+    const std::vector<std::string> missing = PointsWithoutValid(planned_->plan, repeats);
+    decision.event = missing.empty() ? JobEventKind::kFinishedValid : JobEventKind::kFinishedInvalid;
+    if (!missing.empty())
+      decision.change.reasons.push_back(
+          MakeReason("no_valid_repeat", absl::StrCat("no valid repeat of ", absl::StrJoin(missing, ", "))));
+  } else if (interrupted) {
+    decision.event = JobEventKind::kInterrupted;
+  } else if (cycle_->repeats.empty()) {
+    decision.event = JobEventKind::kCycleDone;
+  }
+  if (decision.event != JobEventKind::kMoreInCycle && cause_.empty()) {
+    cause_ = interrupted && !decision.change.reasons.empty() ? decision.change.reasons.front().message()
+                                                             : "all repeats of the cycle are done";
+  }
+  return decision;
+}
+
+std::optional<JobRunner::Decision> JobRunner::DoCollect() {
+  std::vector<v1::Reason> invalid;
+  auto valid = KeepRepeat(record_, &invalid);
+  if (run_.stop.stop_requested()) return Stopped();
+  if (!valid.ok()) return Decide(StepOutcome::Failed("collect", std::string(valid.status().message())));
+  return AfterRepeat({KeyOf(stack_->name, record_.repeat), *valid, cycle_number_}, false, std::move(invalid));
+}
+
+void JobRunner::EndCycle() {
+  watch_.reset();
+}
+
+std::optional<JobRunner::Decision> JobRunner::DoTearDown(const StoredJob& job) {
+  const Nanoseconds started = environment_.clock->Wall();
+  if (stack_ == nullptr && planned_ && job.job.has_position())
+    stack_ = planned_->plan.stack(job.job.position().stack());
+  if (cause_.empty())
+    cause_ = job.job.reasons_size() > 0 ? job.job.reasons(job.job.reasons_size() - 1).message()
+                                        : "the controller started again";
+  if (watch_ && stack_ != nullptr) FetchLogs(run_, *stack_, cycle_number_, loads_);
+  EndCycle();
+  bool keep_lease = job.pending == Pending::kNextCycle;
+  TeardownResult result = Teardown(&run_, stack_, cycle_number_, cause_, keep_lease, shutdown_);
+  if (shutdown_.stop_requested()) return std::nullopt;
+  // A cancel that came meanwhile took the next cycle back: then the leases must go too.
+  auto now = environment_.store->Get(job_id_);
+  if (keep_lease && now.ok() && now->pending != Pending::kNextCycle) {
+    TeardownResult again = Teardown(&run_, nullptr, cycle_number_, cause_, false, shutdown_);
+    result.verdict = Worst(result.verdict, again.verdict);
+  }
+  Status written =
+      WriteTeardown(run_, cycle_number_, stack_ != nullptr ? stack_->name : "", cause_, result, started);
+  if (!written.ok())
+    Log(LogLevel::kError, "teardown.not_written",
+        {{"job", job_id_}, {"error", std::string(written.message())}});
+  const bool clean = result.verdict == v1::TEARDOWN_VERDICT_CLEAN;
+  Decision decision{clean ? JobEventKind::kTornDown : JobEventKind::kLeftovers, {}};
+  // An earlier cycle's verdict is not made better by a later one.
+  decision.change.verdict = result.verdict;
+  decision.change.quarantine = result.quarantine;
+  decision.change.reasons = result.reasons;
+  cause_.clear();
+  stack_ = nullptr;
+  const Pending pending = now.ok() ? now->pending : job.pending;
+  auto next = Next(v1::JOB_STATE_TEARING_DOWN, decision.event, pending);
+  if (next && IsTerminal(next->next)) {
+    StoredJob last = now.ok() ? *now : job;
+    for (const v1::Reason& reason : result.reasons) *last.job.add_reasons() = reason;
+    Status final =
+        WriteFinal(environment_, last, next->next, result.verdict, planned_.get(), manifest_.file());
+    if (!final.ok()) {
+      Log(LogLevel::kError, "results.not_written",
+          {{"job", job_id_}, {"error", std::string(final.message())}});
+      decision.change.reasons.push_back(MakeReason("results_incomplete", std::string(final.message())));
+    }
+  }
+  return decision;
+}
+
+}  // namespace poolmark::controller

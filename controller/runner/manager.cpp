@@ -1,0 +1,432 @@
+#include "controller/runner/manager.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/digest.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "controller/runner/results_writer.h"
+
+namespace poolmark::controller {
+namespace {
+
+constexpr Nanoseconds kLook = std::chrono::seconds(1);
+
+std::string DigestOf(v1::SubmitJobRequest request) {
+  request.clear_request_id();
+  // Maps serialise in any order: the digest is over a text that does not depend on it.
+  std::map<std::string, std::string> set(request.set().begin(), request.set().end());
+  request.clear_set();
+  std::string text = request.SerializeAsString();
+  for (const auto& [key, value] : set) absl::StrAppend(&text, "\n", key, "=", value);
+  return Sha256Hex(text);
+}
+
+std::vector<v1::Reason> ReasonsOf(const Errors& errors) {
+  std::vector<v1::Reason> reasons;
+  for (const Error& error : errors)
+    reasons.push_back(
+        MakeReason(error.code.empty() ? "plan" : error.code, std::string(ToStatus(error).message())));
+  return reasons;
+}
+
+std::optional<uint64_t> FileSize(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) return std::nullopt;
+  return static_cast<uint64_t>(info.st_size);
+}
+
+std::string NameOf(const v1::SubmitJobRequest& request) {
+  if (!request.name().empty()) return request.name();
+  std::string base = request.job_path().substr(request.job_path().rfind('/') + 1);
+  return base.substr(0, base.rfind('.'));
+}
+
+}  // namespace
+
+JobManager::JobManager(const Environment& environment, Retention retention)
+    : environment_(environment), retention_(retention) {}
+JobManager::~JobManager() {
+  Stop();
+}
+
+Status JobManager::Start() {
+  POOLMARK_ASSIGN_OR_RETURN(auto jobs, environment_.store->Unfinished());
+  for (const StoredJob& job : jobs) {
+    Change change;
+    const JobEventKind event = RestartEvent(job.request.no_continue());
+    auto transition = Next(job.job.state(), event, job.pending);
+    if (transition && transition->next != job.job.state()) {
+      change.reasons.push_back(MakeReason(
+          "controller_restarted",
+          absl::StrCat("the controller started again while the job was ", StateName(job.job.state()))));
+    }
+    change.message =
+        absl::StrCat("controller started again (epoch ", environment_.store->controller_epoch(), ")");
+    POOLMARK_ASSIGN_OR_RETURN(auto applied, environment_.store->Apply(job.job.id(), event, change));
+    const StoredJob& now = applied ? applied->first : job;
+    if (!HoldsMachines(now.job.state())) continue;
+    Errors errors;
+    auto planned = PlanJob(environment_, now.request, now.job.id(), &errors);
+    if (!planned.ok())
+      Log(LogLevel::kError, "job.plan_lost",
+          {{"job", now.job.id()}, {"error", std::string(planned.status().message())}});
+    StartRunner(now.job.id(), planned.ok() ? std::move(*planned) : nullptr);
+  }
+  POOLMARK_RETURN_IF_ERROR(environment_.registry->Refresh());
+  // Ended, but not closed: the start before was cut off in between.
+  uint64_t before = 0;
+  do {
+    POOLMARK_ASSIGN_OR_RETURN(auto page, environment_.store->List({}, before, 1000));
+    for (const v1::Job& job : page.jobs) {
+      if (IsTerminal(job.state()) && !IsClosed(environment_, job.id()))
+        (void)WriteEvents(environment_, job.id());
+    }
+    before = page.next;
+  } while (before != 0);
+  dispatcher_ = std::jthread([this](std::stop_token stop) { Dispatch(stop); });
+  return absl::OkStatus();
+}
+
+void JobManager::Stop() {
+  dispatcher_.request_stop();
+  if (dispatcher_.joinable()) dispatcher_.join();
+  std::map<std::string, std::unique_ptr<Running>> running;
+  {
+    std::lock_guard lock(mutex_);
+    running.swap(running_);
+  }
+  for (auto& [id, entry] : running) entry->thread.request_stop();
+  running.clear();  // joins
+}
+
+Result<v1::SubmitJobResponse> JobManager::Submit(const v1::SubmitJobRequest& given,
+                                                 const std::string& owner) {
+  const std::string digest = DigestOf(given);
+  if (!given.request_id().empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(auto answer, environment_.store->FindAnswer(given.request_id(), digest));
+    if (answer) {
+      v1::SubmitJobResponse response;
+      if (response.ParseFromString(*answer)) return response;
+    }
+  }
+  v1::SubmitJobRequest request = given;
+  request.set_name(NameOf(given));
+  if (request.name().size() > 200)
+    return InvalidInput("name",
+                        absl::StrCat("has ", request.name().size(), " characters, at most 200 are allowed"));
+  Errors errors;
+  auto planned = PlanJob(environment_, request, "", &errors);
+  if (!planned.ok()) return errors.empty() ? planned.status() : ToStatus(errors);
+  POOLMARK_ASSIGN_OR_RETURN(v1::Job job,
+                            environment_.store->Insert(request, owner, digest, (*planned)->plan.notes,
+                                                       (*planned)->plan.estimate.count()));
+  v1::SubmitJobResponse response;
+  response.set_job_id(job.id());
+  for (const std::string& note : (*planned)->plan.notes) response.add_notes(note);
+  Wake();
+  return response;
+}
+
+v1::ValidateJobResponse JobManager::Validate(const v1::SubmitJobRequest& request) {
+  v1::ValidateJobResponse response;
+  Errors errors;
+  auto planned = PlanJob(environment_, request, "", &errors);
+  if (!planned.ok()) {
+    if (errors.empty()) errors.push_back(ErrorOf(planned.status()));
+    for (const Error& error : errors) {
+      v1::ErrorDetail::Item* item = response.add_refusals();
+      item->set_code(error.code);
+      item->set_where(error.where);
+      item->set_message(error.message);
+      item->set_hint(error.hint);
+    }
+    return response;
+  }
+  response.set_accepted(true);
+  const Plan& plan = (*planned)->plan;
+  response.set_estimated_ns(plan.estimate.count());
+  auto json = PlanJson(plan);
+  if (json.ok()) response.set_plan_json(*json);
+  for (const std::string& note : plan.notes) response.add_notes(note);
+  response.set_explanation(ExplainPlan(plan));
+  return response;
+}
+
+Result<v1::Job> JobManager::Cancel(const std::string& job_id, bool force, const std::string& who) {
+  POOLMARK_ASSIGN_OR_RETURN(StoredJob job, environment_.store->Get(job_id));
+  if (IsTerminal(job.job.state())) return job.job;
+  Change change;
+  change.cancel = true;
+  if (force) change.force = true;
+  if (!job.job.cancel_requested() || (force && !job.force))
+    change.message = absl::StrCat(force ? "forced cancel by " : "cancel by ", who);
+  // Durable first: a crash after this still cancels.
+  POOLMARK_ASSIGN_OR_RETURN(job, environment_.store->Update(job.job.id(), change));
+  if (!HoldsMachines(job.job.state())) {
+    Change end;
+    end.reasons.push_back(MakeReason("cancelled", absl::StrCat("cancelled by ", who)));
+    Finish(job, JobEventKind::kCancel, end, nullptr);
+    POOLMARK_ASSIGN_OR_RETURN(job, environment_.store->Get(job.job.id()));
+    if (IsTerminal(job.job.state())) return job.job;
+  }
+  if (job.job.state() == v1::JOB_STATE_TEARING_DOWN) {
+    Change take_back;
+    take_back.reasons.push_back(MakeReason("cancelled", absl::StrCat("cancelled by ", who)));
+    (void)environment_.store->Apply(job.job.id(), JobEventKind::kCancel, take_back);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    auto found = running_.find(job.job.id());
+    if (found != running_.end()) found->second->runner->Cancel(force);
+  }
+  Wake();
+  POOLMARK_ASSIGN_OR_RETURN(job, environment_.store->Get(job.job.id()));
+  return job.job;
+}
+
+Result<uint64_t> JobManager::Delete(const std::string& job_id) {
+  POOLMARK_ASSIGN_OR_RETURN(StoredJob job, environment_.store->Get(job_id));
+  {
+    std::lock_guard lock(mutex_);
+    auto found = running_.find(job.job.id());
+    if (found != running_.end() && !found->second->ended) {
+      return Precondition(absl::StrCat("job '", job.job.id(), "'"), "it is still being closed",
+                          "try again in a moment");
+    }
+  }
+  POOLMARK_RETURN_IF_ERROR(environment_.store->Delete(job.job.id()));
+  const std::string directory = ResultsDir(environment_, job.job.id());
+  uint64_t bytes = 0;
+  if (auto files = ListTree(directory); files.ok()) {
+    for (const std::string& file : *files) {
+      bytes += FileSize(JoinPath(directory, file)).value_or(0);
+    }
+  }
+  POOLMARK_RETURN_IF_ERROR(RemoveTree(directory).status());
+  std::set<std::string> keep;
+  uint64_t before = 0;
+  do {
+    POOLMARK_ASSIGN_OR_RETURN(auto page, environment_.store->List({}, before, 1000));
+    for (const v1::Job& other : page.jobs) {
+      auto stored = environment_.store->Get(other.id());
+      if (!stored.ok()) continue;
+      for (const v1::JobInput& input : stored->request.inputs()) keep.insert(input.sha256());
+    }
+    before = page.next;
+  } while (before != 0);
+  return bytes + environment_.inputs->RemoveUnused(keep);
+}
+
+void JobManager::MachineLost(const std::string& machine, const std::string& job_id) {
+  std::lock_guard lock(mutex_);
+  auto found = running_.find(job_id);
+  if (found != running_.end()) found->second->runner->MachineLost(machine);
+}
+
+void JobManager::Wake() {
+  std::lock_guard lock(mutex_);
+  wake_ = true;
+  changed_.notify_all();
+}
+
+size_t JobManager::running() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<size_t>(std::count_if(running_.begin(), running_.end(),
+                                           [](const auto& entry) { return !entry.second->ended; }));
+}
+
+void JobManager::Dispatch(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    Reap();
+    Step();
+    Expire();
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, stop, kLook, [this] { return wake_; });
+    wake_ = false;
+  }
+}
+
+void JobManager::Step() {
+  auto jobs = environment_.store->Unfinished();
+  if (!jobs.ok()) {
+    Log(LogLevel::kError, "queue.store", {{"error", std::string(jobs.status().message())}});
+    return;
+  }
+  for (const StoredJob& job : *jobs) {
+    if (job.job.state() == v1::JOB_STATE_SUBMITTED) PlanSubmitted(job);
+  }
+  jobs = environment_.store->Unfinished();
+  if (!jobs.ok()) return;
+  std::set<std::string> reserved;
+  for (const StoredJob& job : *jobs) {
+    if (job.job.state() != v1::JOB_STATE_QUEUED) continue;
+    for (const std::string& machine : TryLock(job, reserved)) reserved.insert(machine);
+  }
+}
+
+void JobManager::PlanSubmitted(const StoredJob& job) {
+  if (job.job.cancel_requested()) {
+    Change change;
+    change.reasons.push_back(MakeReason("cancelled", "cancelled by request"));
+    Finish(job, JobEventKind::kCancel, change, nullptr);
+    return;
+  }
+  Errors errors;
+  auto planned = PlanJob(environment_, job.request, job.job.id(), &errors);
+  if (!planned.ok()) {
+    if (errors.empty()) errors.push_back(ErrorOf(planned.status()));
+    // It could work at submit: a machine that went away meanwhile is waited for, like one that is busy.
+    if (IsInputError(errors)) return Refuse(job, errors);
+  }
+  Change change;
+  if (planned.ok()) {
+    change.estimated_ns = (*planned)->plan.estimate.count();
+    for (const std::string& machine : (*planned)->plan.machines)
+      absl::StrAppend(&change.message, change.message.empty() ? "plan accepted: " : ", ", machine);
+  }
+  (void)environment_.store->Apply(job.job.id(), JobEventKind::kPlanAccepted, change);
+}
+
+std::set<std::string> JobManager::TryLock(const StoredJob& job, const std::set<std::string>& reserved) {
+  if (job.job.cancel_requested()) {
+    Change change;
+    change.reasons.push_back(MakeReason("cancelled", "cancelled by request"));
+    Finish(job, JobEventKind::kCancel, change, nullptr);
+    return {};
+  }
+  Errors errors;
+  auto planned = PlanJob(environment_, job.request, job.job.id(), &errors);
+  if (!planned.ok()) {
+    if (errors.empty()) errors.push_back(ErrorOf(planned.status()));
+    const bool may_change = !IsInputError(errors) &&
+                            std::all_of(errors.begin(), errors.end(),
+                                        [](const Error& error) { return error.where.rfind("pool", 0) == 0; });
+    if (!may_change) {
+      Refuse(job, errors);
+    } else {
+      SayWaiting(job, std::string(ToStatus(errors.front()).message()));
+    }
+    return {};
+  }
+  const std::vector<std::string>& machines = (*planned)->plan.machines;
+  std::set<std::string> wanted(machines.begin(), machines.end());
+  for (const std::string& machine : machines) {
+    if (!reserved.contains(machine)) continue;
+    SayWaiting(job, absl::StrCat("machine ", machine, " is wanted by an earlier job"));
+    return wanted;
+  }
+  // All of them must answer now: a lock on a silent machine would only fail its preflight.
+  for (const std::string& machine : machines) {
+    auto now = environment_.registry->Get(machine);
+    if (now.ok() && (now->state() == v1::MACHINE_STATE_SUSPECT || now->state() == v1::MACHINE_STATE_LOST)) {
+      SayWaiting(job, absl::StrCat("machine ", machine, ": ", now->reason()));
+      return wanted;
+    }
+  }
+  std::string blocked;
+  auto locked = environment_.store->Lock(job.job.id(), machines, &blocked);
+  if (!locked.ok()) {
+    Log(LogLevel::kError, "queue.lock",
+        {{"job", job.job.id()}, {"error", std::string(locked.status().message())}});
+    return wanted;
+  }
+  if (!*locked) {
+    SayWaiting(job, blocked);
+    return wanted;
+  }
+  (void)environment_.registry->Refresh();
+  StartRunner(job.job.id(), std::move(*planned));
+  return {};
+}
+
+void JobManager::SayWaiting(const StoredJob& job, const std::string& what) {
+  if (job.job.waiting_for() == what) return;
+  Change change;
+  change.waiting_for = what;
+  change.message = absl::StrCat("waits: ", what);
+  (void)environment_.store->Update(job.job.id(), change);
+}
+
+void JobManager::Refuse(const StoredJob& job, const Errors& errors) {
+  Change change;
+  change.reasons = ReasonsOf(errors);
+  Finish(job, JobEventKind::kPlanRefused, change, nullptr);
+}
+
+void JobManager::Finish(const StoredJob& job, JobEventKind event, Change change, const PlannedJob* planned) {
+  auto next = Next(job.job.state(), event, job.pending);
+  if (!next) return;
+  StoredJob last = job;
+  for (const v1::Reason& reason : change.reasons) *last.job.add_reasons() = reason;
+  results::ManifestFile manifest;
+  manifest.job_id = job.job.id();
+  Status written = WriteFinal(environment_, last, next->next, v1::TEARDOWN_VERDICT_NONE, planned, manifest);
+  if (!written.ok())
+    Log(LogLevel::kError, "results.not_written",
+        {{"job", job.job.id()}, {"error", std::string(written.message())}});
+  auto applied = environment_.store->Apply(job.job.id(), event, change);
+  if (!applied.ok() || !*applied) return;
+  (void)WriteEvents(environment_, job.job.id());
+}
+
+void JobManager::StartRunner(const std::string& job_id, std::unique_ptr<PlannedJob> planned) {
+  auto entry = std::make_unique<Running>();
+  entry->runner = std::make_unique<JobRunner>(environment_, job_id, std::move(planned));
+  Running* running = entry.get();
+  std::lock_guard lock(mutex_);
+  running_[job_id] = std::move(entry);
+  running->thread = std::jthread([this, running](std::stop_token stop) {
+    running->runner->Run(stop);
+    std::lock_guard ended(mutex_);
+    running->ended = true;
+    wake_ = true;
+    changed_.notify_all();
+  });
+}
+
+void JobManager::Reap() {
+  std::vector<std::unique_ptr<Running>> ended;
+  std::lock_guard lock(mutex_);
+  for (auto at = running_.begin(); at != running_.end();) {
+    if (at->second->ended) {
+      ended.push_back(std::move(at->second));
+      at = running_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+}
+
+void JobManager::Expire() {
+  if (retention_.max_age.count() == 0 && retention_.max_bytes == 0) return;
+  const Nanoseconds now = environment_.clock->Steady();
+  if (last_expiry_.count() != 0 && now - last_expiry_ < std::chrono::minutes(10)) return;
+  last_expiry_ = now;
+  uint64_t total = 0;
+  uint64_t before = 0;
+  do {
+    auto page = environment_.store->List({}, before, 1000);
+    if (!page.ok()) return;
+    for (const v1::Job& job : page->jobs) {  // newest first
+      const std::string directory = ResultsDir(environment_, job.id());
+      if (auto files = ListTree(directory); files.ok()) {
+        for (const std::string& file : *files) total += FileSize(JoinPath(directory, file)).value_or(0);
+      }
+      if (!IsTerminal(job.state())) continue;
+      const bool old =
+          retention_.max_age.count() != 0 &&
+          environment_.clock->Wall().count() - job.finished_wall_ns() > retention_.max_age.count();
+      const bool full = retention_.max_bytes != 0 && total > retention_.max_bytes;
+      if (!old && !full) continue;
+      Log(LogLevel::kInfo, "job.expired", {{"job", job.id()}, {"why", old ? "age" : "size"}});
+      (void)Delete(job.id());
+    }
+    before = page->next;
+  } while (before != 0);
+}
+
+}  // namespace poolmark::controller

@@ -1,0 +1,171 @@
+#include "controller/runner/manifest_builder.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/files.h"
+#include "common/base/version.h"
+#include "common/prom/catalogue.h"
+#include "common/results/layout.h"
+#include "controller/steps/counters.h"
+
+namespace poolmark::controller {
+namespace {
+
+results::ManifestMeasure Measure(const char* measure, const char* source, const char* detail) {
+  return {measure, source, detail};
+}
+
+}  // namespace
+
+ManifestBuilder::ManifestBuilder(const std::string& results_dir, const std::string& job_id,
+                                 const std::string& catalogue_dir)
+    : path_(JoinPath(results_dir, std::string(results::kManifestFile))), catalogue_dir_(catalogue_dir) {
+  if (FileExists(path_)) {
+    auto text = ReadFile(path_, 64u << 20);
+    if (text.ok()) {
+      auto file = results::DecodeManifest(*text, path_);
+      if (file.ok()) file_ = std::move(*file);
+    }
+  }
+  file_.job_id = job_id;
+  file_.controller_version = Version();
+  const size_t dash = Version().rfind('-');
+  file_.commit = dash == std::string::npos ? "" : Version().substr(dash + 1);
+  file_.measures = {
+      Measure("Latency, throughput, goodput", "the load generator's record of every request",
+              "requests.jsonl.zst of each repeat"),
+      Measure("Engine and cache counters", "each engine's and cache server's own metrics page",
+              "scraped once a second by the machine's agent"),
+      Measure("Router counters", "the router's own metrics page",
+              "scraped once a second by the head's agent"),
+      Measure("Host, network and GPU telemetry", "the tools listed for each machine",
+              "samples/<machine>.jsonl.zst of each repeat"),
+      Measure("Network line rate", "iperf3, and ib_write_bw and ib_write_lat on an RDMA pool",
+              "preflight.json"),
+      Measure("Clocks", "four timestamps of the agents' heartbeats", "smallest round trip of eight"),
+  };
+}
+
+void ManifestBuilder::Machines(const JobRun& run) {
+  for (const auto& [name, facts] : run.facts) {
+    auto found = std::find_if(file_.machines.begin(), file_.machines.end(),
+                              [&](const auto& machine) { return machine.name == name; });
+    if (found == file_.machines.end())
+      found = file_.machines.insert(file_.machines.end(), results::ManifestMachine());
+    results::ManifestMachine& machine = *found;
+    machine.name = name;
+    machine.address = run.plan->addresses.at(name);
+    machine.hostname = facts.hostname();
+    machine.os = facts.os();
+    machine.kernel = facts.kernel();
+    machine.cpu = facts.cpu_model();
+    machine.boot_id = facts.boot_id();
+    auto registered = run.registry->Get(name);
+    if (registered.ok()) machine.agent_version = registered->agent_version();
+    machine.cores = static_cast<int>(facts.cpus());
+    machine.memory_bytes = facts.memory_bytes();
+    machine.gpus.clear();
+    for (const v1::Gpu& gpu : facts.gpus())
+      machine.gpus.push_back({gpu.vendor(), gpu.model(), gpu.uuid(), gpu.driver(), gpu.memory_bytes()});
+    machine.nics.clear();
+    for (const v1::Nic& nic : facts.nics()) {
+      results::ManifestNic entry;
+      entry.device = nic.name();
+      entry.driver = nic.driver();
+      entry.state = nic.operstate();
+      entry.speed_mbit = nic.has_speed_bits_per_second() ? nic.speed_bits_per_second() / 1'000'000 : 0;
+      entry.mtu = nic.mtu();
+      entry.rdma = std::any_of(facts.rdma_ports().begin(), facts.rdma_ports().end(),
+                               [&](const v1::RdmaPort& port) { return port.netdev() == nic.name(); });
+      machine.nics.push_back(std::move(entry));
+    }
+    if (machine.tools.empty()) machine.tools_missing = "nothing was sampled on this machine";
+  }
+}
+
+void ManifestBuilder::Tools(const JobRun& run) {
+  for (results::ManifestMachine& machine : file_.machines) {
+    auto tools = run.tools.find(machine.name);
+    if (tools == run.tools.end()) continue;
+    for (const auto& [name, tool] : tools->second) {
+      auto found = std::find_if(machine.tools.begin(), machine.tools.end(),
+                                [&, n = name](const auto& known) { return known.name == n; });
+      if (found == machine.tools.end())
+        found = machine.tools.insert(machine.tools.end(), results::ManifestTool());
+      found->measure = tool.note().substr(0, tool.note().find(':'));
+      found->name = tool.name();
+      found->version = tool.version();
+      found->sha256 = tool.sha256();
+      found->fallback_reason = tool.note();
+      found->pinned = tool.note().empty() && !tool.sha256().empty();
+    }
+    if (!machine.tools.empty()) machine.tools_missing.clear();
+  }
+}
+
+void ManifestBuilder::Engines(const JobRun& run, const StackPlan& stack, const VerifyEvidence& verified) {
+  for (const PlannedProcess& process : stack.processes) {
+    auto found = std::find_if(file_.engines.begin(), file_.engines.end(),
+                              [&](const auto& engine) { return engine.process == process.spec.id(); });
+    if (found == file_.engines.end())
+      found = file_.engines.insert(file_.engines.end(), results::ManifestEngine());
+    results::ManifestEngine& engine = *found;
+    engine.process = process.spec.id();
+    engine.stack = stack.name;
+    engine.machine = process.machine;
+    engine.role = process.spec.role();
+    engine.dialect = process.dialect;
+    engine.name = IsEngine(process) ? stack.engine_kind : process.spec.executable();
+    if (auto version = verified.versions.find(process.spec.id()); version != verified.versions.end())
+      engine.version = version->second;
+    engine.image = process.spec.image().empty() ? process.spec.executable() : process.spec.image();
+    if (auto machine = run.tools.find(process.machine); machine != run.tools.end()) {
+      if (auto tool = machine->second.find(process.spec.id()); tool != machine->second.end()) {
+        engine.digest = tool->second.sha256();
+        if (engine.version.empty()) engine.version = tool->second.version();
+      }
+    }
+    engine.model = verified.model;
+    engine.argv.assign(process.spec.argv().begin(), process.spec.argv().end());
+    engine.gpus = process.spec.gpus_size();
+    engine.simulated = stack.simulated;
+  }
+}
+
+void ManifestBuilder::Repeat(const JobRun& run, const StackPlan& stack, const results::RepeatFile& repeat,
+                             const VerifyEvidence& verified) {
+  Tools(run);
+  auto catalogue = prom::Catalogue::Load(catalogue_dir_);
+  for (const stats::EngineAttribution& engine : repeat.figures.sources.engines) {
+    std::string dialect, version;
+    for (const PlannedProcess& process : stack.processes) {
+      if (process.spec.id() == engine.process) dialect = process.dialect;
+    }
+    if (auto known = verified.versions.find(engine.process); known != verified.versions.end())
+      version = known->second;
+    for (const std::string& key : engine.series) {
+      const std::string series = key.substr(0, key.find('{'));
+      const bool there = std::any_of(file_.series.begin(), file_.series.end(), [&](const auto& entry) {
+        return entry.dialect == dialect && entry.version == version && entry.series == series;
+      });
+      if (there) continue;
+      results::ManifestSeries entry;
+      entry.figure = "prompt token sources";
+      entry.dialect = dialect;
+      entry.version = version;
+      entry.series = series;
+      entry.confirmed = catalogue.ok() && catalogue->Confirmed(dialect, version, series);
+      entry.evidence = entry.confirmed ? absl::StrCat("catalogue, ", dialect, " ", version) : "";
+      file_.series.push_back(std::move(entry));
+    }
+  }
+}
+
+Status ManifestBuilder::Write() const {
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, results::Encode(file_));
+  POOLMARK_RETURN_IF_ERROR(MakeDirs(path_.substr(0, path_.rfind('/')), 0750));
+  return AtomicWriteFile(path_, text, 0640);
+}
+
+}  // namespace poolmark::controller

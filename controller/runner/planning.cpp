@@ -1,0 +1,61 @@
+#include "controller/runner/planning.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace poolmark::controller {
+namespace {
+
+std::string HostOf(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = colon == std::string::npos ? address : address.substr(0, colon);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+MachineFacts FactsOf(const v1::Machine& machine, const std::string& job_id) {
+  MachineFacts facts;
+  facts.name = machine.name();
+  facts.address = HostOf(machine.address());
+  facts.facts = machine.facts();
+  switch (machine.state()) {
+    case v1::MACHINE_STATE_READY:
+    case v1::MACHINE_STATE_BUSY:
+    case v1::MACHINE_STATE_SUSPECT:
+      return facts;
+    default:
+      break;
+  }
+  if (!job_id.empty() && machine.job_id() == job_id) return facts;
+  facts.available = false;
+  facts.unavailable_reason =
+      absl::StrCat("is ", v1::MachineState_Name(machine.state()).substr(sizeof("MACHINE_STATE_") - 1),
+                   machine.reason().empty() ? "" : absl::StrCat(": ", machine.reason()));
+  return facts;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
+                                            const v1::SubmitJobRequest& request, const std::string& job_id,
+                                            Errors* errors) {
+  auto planned = std::make_unique<PlannedJob>();
+  POOLMARK_ASSIGN_OR_RETURN(planned->job, environment.inputs->ReadJob(request, errors));
+  PlanInput input;
+  // At submit the job has no id yet; directories of the plan then carry this word, nothing is made from it.
+  input.job_id = job_id.empty() ? "job" : job_id;
+  input.job = &planned->job;
+  for (const v1::Machine& machine : environment.registry->List(true))
+    input.machines.push_back(FactsOf(machine, job_id));
+  POOLMARK_ASSIGN_OR_RETURN(planned->plan, MakePlan(input, errors));
+  return planned;
+}
+
+bool IsInputError(const Errors& errors) {
+  return std::any_of(errors.begin(), errors.end(), [](const Error& error) {
+    return error.kind == absl::StatusCode::kInvalidArgument || error.code == "input_missing";
+  });
+}
+
+}  // namespace poolmark::controller

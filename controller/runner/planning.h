@@ -1,0 +1,25 @@
+// From a stored request to the plan: reads the specs from the snapshot, takes the machines as the registry
+// knows them, makes the plan. The same way at submit, at the lock and after a restart.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "controller/runner/environment.h"
+
+namespace poolmark::controller {
+
+struct PlannedJob {
+  spec::JobSpec job;
+  Plan plan;
+};
+
+// `job_id`: machines held by it count as free; "" at submit. Machines that others hold count as free too: the
+// job waits for them. All errors and refusals at once in `errors`.
+Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
+                                            const v1::SubmitJobRequest& request, const std::string& job_id,
+                                            Errors* errors);
+
+// Is this an error of the inputs (INVALID_ARGUMENT), or a plan that cannot work now (REFUSED)?
+bool IsInputError(const Errors& errors);
+
+}  // namespace poolmark::controller

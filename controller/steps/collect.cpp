@@ -1,0 +1,137 @@
+#include "controller/steps/collect.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/files.h"
+#include "common/base/time_format.h"
+#include "common/results/compute.h"
+#include "common/results/layout.h"
+#include "common/stats/slo.h"
+#include "controller/steps/load_plan.h"
+#include "controller/steps/sample_facts.h"
+
+namespace poolmark::controller {
+namespace {
+
+double Seconds(Nanoseconds time) {
+  return static_cast<double>(time.count()) / 1e9;
+}
+
+void AddPresence(const JobRun& run, const RepeatRecord& record, const SampleFacts& samples,
+                 stats::Evidence* evidence) {
+  for (const auto& [machine, presence] : record.presence) {
+    // M10: neither heartbeat nor sample. A machine that still sampled did not stop responding.
+    Nanoseconds silence = presence.longest_silence;
+    if (auto gap = samples.longest_gap.find(machine); gap != samples.longest_gap.end())
+      silence = std::min(silence, gap->second);
+    evidence->silences.push_back({machine, Seconds(silence), IsoUtc(presence.silence_began_wall)});
+    stats::ClockEvidence clock;
+    clock.machine = machine;
+    clock.measured = presence.worst_clock.has_value();
+    if (presence.worst_clock) {
+      clock.worst_offset_seconds = Seconds(presence.worst_clock->offset);
+      clock.uncertainty_seconds = Seconds(presence.worst_clock->uncertainty);
+    }
+    clock.step_seconds = Seconds(presence.largest_step);
+    evidence->clocks.push_back(std::move(clock));
+    if (presence.boot_changed) {
+      stats::ResetEvidence reset;
+      reset.machine = machine;
+      reset.at = "the machine started anew";
+      evidence->resets.push_back(std::move(reset));
+    }
+  }
+  evidence->silence_limit_seconds = Seconds(run.registry->timing().silent);
+}
+
+std::string ShapeOf(const JobRun& run, const std::string& workload) {
+  for (const spec::WorkloadSpec& spec : run.job->workloads) {
+    if (spec.name == workload) return spec.shape;
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, const RepeatRecord& record,
+                                    const VerifyEvidence& verified) {
+  results::RepeatFile file;
+  results::RepeatFacts& facts = file.facts;
+  facts.job_id = run.job_id;
+  facts.point = {stack.name, record.repeat.workload, record.repeat.level.Name()};
+  facts.repeat = record.repeat.repeat;
+  facts.cycle = static_cast<int>(record.cycle);
+  facts.strategy = std::string(spec::StrategyName(stack.strategy));
+  facts.shape = ShapeOf(run, record.repeat.workload);
+  facts.baseline = stack.name == run.job->baseline;
+  facts.simulated = stack.simulated;
+  facts.open_loop = record.repeat.level.kind != spec::LoadLevel::Kind::kConcurrency;
+  facts.gpus = stack.gpus;
+  facts.notes = record.notes;
+  facts.started = IsoUtc(record.began_wall);
+  facts.ended = IsoUtc(record.ended_wall);
+  facts.evidence.interrupted = record.interrupted;
+  facts.evidence.state = record.state;
+  facts.evidence.accuracy.compression = stack.kv.compression;
+  for (const spec::WorkloadSpec& workload : run.job->workloads) {
+    if (workload.name == record.repeat.workload) facts.held_load = workload.load_duration.has_value();
+  }
+  SampleWindow window;
+  if (record.load_json) {
+    POOLMARK_ASSIGN_OR_RETURN(LoadTimes times, ParseLoadJson(*record.load_json));
+    facts.started = IsoUtc(times.started_wall);
+    facts.load_seconds = Seconds(times.load_end);
+    facts.warm_up_seconds = Seconds(times.window_start);
+    facts.measured_from = Seconds(times.window_start);
+    facts.measured_to = Seconds(times.window_end);
+    facts.drain_end = Seconds(times.total_end);
+    facts.ran_out_of_sessions = facts.held_load && times.ran_out_of_sessions;
+    facts.notes.insert(facts.notes.end(), times.notes.begin(), times.notes.end());
+    if (times.interrupted && facts.evidence.interrupted.empty())
+      facts.evidence.interrupted = "the load was stopped before its end";
+    window = {times.window_start, times.window_end, times.total_end};
+  } else {
+    const Nanoseconds length = std::max(record.ended_wall - record.began_wall, Nanoseconds(0));
+    facts.load_seconds = facts.measured_to = facts.drain_end = Seconds(length);
+    window = {Nanoseconds(0), length, length};
+    if (facts.evidence.interrupted.empty())
+      facts.evidence.interrupted = "the load left no record of its times";
+  }
+  if (!run.slo_dir.empty() && !run.job->slo.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(auto presets, stats::ReadSloDirectory(run.slo_dir));
+    POOLMARK_ASSIGN_OR_RETURN(facts.slos, stats::PickSlos(presets, run.job->slo));
+  }
+  SampleFacts samples = ReadSampleFacts(stack, record.samples, verified.versions, window);
+  facts.engines = samples.engines;
+  facts.caches = samples.caches;
+  facts.power = samples.power;
+  facts.evidence.resets = samples.resets;
+  facts.notes.insert(facts.notes.end(), samples.notes.begin(), samples.notes.end());
+  AddPresence(run, record, samples, &facts.evidence);
+  const std::string why = "the workload was not analysed";
+  facts.reuse.reusable = NotMeasured{why};
+  facts.reuse.reusable_uncut = NotMeasured{why};
+  facts.reuse.reusable_lifetime = NotMeasured{why};
+  facts.reuse.working_set_tokens = NotMeasured{why};
+
+  const std::string requests = JoinPath(record.directory, std::string(results::kRequestsFile));
+  auto figures = record.has_requests ? results::ComputeRepeat(facts, requests)
+                                     : results::ComputeRepeat(
+                                           facts, [](stats::RequestFacts*) -> Result<bool> { return false; });
+  if (!figures.ok() && record.has_requests) {
+    // Records that cannot be read make an invalid repeat with a reason, not a lost one.
+    facts.evidence.interrupted =
+        absl::StrCat("the load's records cannot be read: ", std::string(figures.status().message()));
+    figures = results::ComputeRepeat(facts, [](stats::RequestFacts*) -> Result<bool> { return false; });
+  }
+  if (!figures.ok()) return figures.status();
+  file.figures = std::move(*figures);
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, results::Encode(file));
+  POOLMARK_RETURN_IF_ERROR(MakeDirs(record.directory, 0750));
+  POOLMARK_RETURN_IF_ERROR(
+      AtomicWriteFile(JoinPath(record.directory, std::string(results::kRepeatFile)), text, 0640));
+  return file;
+}
+
+}  // namespace poolmark::controller

@@ -1,0 +1,20 @@
+// Files and logs from a machine into the results directory: in chunks, checked against the SHA-256 that comes
+// last, made visible only when whole.
+#pragma once
+#include <string>
+
+#include "controller/steps/step.h"
+
+namespace poolmark::controller {
+
+// `path` is relative to the job's work directory on `machine`.
+Status FetchFile(const JobRun& run, const std::string& machine, const std::string& path,
+                 const std::string& to);
+// The last MiB of a process's log.
+Status FetchLog(const JobRun& run, const std::string& machine, const std::string& process,
+                const std::string& to);
+// Logs of all processes of a stack that are on machines that answer, into cycles/<n>/logs/.
+void FetchLogs(const JobRun& run, const StackPlan& stack, uint32_t cycle,
+               const std::vector<std::string>& loads);
+
+}  // namespace poolmark::controller

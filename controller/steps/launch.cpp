@@ -1,0 +1,113 @@
+#include "controller/steps/launch.h"
+
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+
+namespace poolmark::controller {
+namespace {
+
+int StageOf(spec::Role role) {
+  switch (role) {
+    case spec::Role::kStore:
+      return 0;
+    case spec::Role::kCache:
+      return 1;
+    case spec::Role::kEngine:
+    case spec::Role::kPrefill:
+    case spec::Role::kDecode:
+      return 2;
+    case spec::Role::kRouter:
+      return 3;
+  }
+  return 2;
+}
+constexpr int kStages = 4;
+constexpr const char* kStageNames[kStages] = {"store", "caches", "engines", "routers"};
+
+}  // namespace
+
+Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& spec,
+                const std::string& request, ProcessWatch* watch) {
+  POOLMARK_ASSIGN_OR_RETURN(AgentLinkPtr link, run->registry->Link(machine));
+  v1::StartProcessRequest start;
+  start.set_request_id(run->RequestId(machine, request));
+  *start.mutable_lease() = run->Lease(machine);
+  *start.mutable_spec() = spec;
+  POOLMARK_ASSIGN_OR_RETURN(v1::StartProcessResponse response, link->StartProcess(start, run->stop));
+  if (response.status().id().empty())
+    return Internal(machine, absl::StrCat("the agent's answer about ", spec.id(), " names no process"));
+  watch->Set(machine, response.status());
+  return absl::OkStatus();
+}
+
+v1::Reason DeathReason(JobRun* run, const ProcessWatch::Death& death, const std::string& code) {
+  std::string text = DescribeEnd(death.status);
+  if (text.find('\n') == std::string::npos) {
+    auto link = run->registry->Link(death.machine);
+    if (link.ok()) {
+      v1::StreamLogsRequest logs;
+      *logs.mutable_lease() = run->Lease(death.machine);
+      logs.set_id(death.status.id());
+      logs.set_tail_bytes(4096);
+      std::string tail;
+      // Not run->stop: the reason is wanted after a cancel too; the agent ends a stream that does not follow.
+      (void)(*link)->StreamLogs(logs, {}, [&](const v1::StreamLogsResponse& response) {
+        tail += response.data();
+        return tail.size() < 8192;
+      });
+      if (!tail.empty()) absl::StrAppend(&text, "\n", ValidUtf8(tail));
+    }
+  }
+  return MakeReason(code, text, death.machine);
+}
+
+StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessWatch* watch) {
+  for (int stage = 0; stage < kStages; ++stage) {
+    std::map<std::string, std::vector<const PlannedProcess*>> by_machine;
+    std::vector<std::string> ids, machines;
+    for (const PlannedProcess& process : stack.processes) {
+      if (StageOf(process.role) != stage || process.attached) continue;
+      by_machine[process.machine].push_back(&process);
+      ids.push_back(process.spec.id());
+    }
+    if (ids.empty()) continue;
+    for (const auto& [machine, list] : by_machine) machines.push_back(machine);
+    run->Note("process", absl::StrCat("starting ", ids.size(), " ", kStageNames[stage]));
+    StepOutcome failure;
+    std::mutex mutex;  // failure, run->tools
+    ForEachMachine(machines, [&](const std::string& machine) {
+      for (const PlannedProcess* process : by_machine[machine]) {
+        if (run->stop.stop_requested() || watch->FirstDeath()) return;
+        Status status = StartOne(run, machine, process->spec,
+                                 absl::StrCat("start/", cycle, "/", process->spec.id()), watch);
+        if (status.ok()) continue;
+        std::lock_guard lock(mutex);
+        if (failure.reasons.empty())
+          failure.reasons.push_back(ReasonOf(status, machine, absl::StrCat("starting ", process->spec.id())));
+        return;
+      }
+    });
+    if (run->stop.stop_requested()) return StepOutcome::Stopped();
+    if (auto death = watch->FirstDeath())
+      return {StepOutcome::Kind::kFailed, {DeathReason(run, *death, "launch_failed")}};
+    if (!failure.reasons.empty()) {
+      failure.kind = StepOutcome::Kind::kFailed;
+      return failure;
+    }
+    if (!watch->AwaitReady(ids)) {
+      if (auto death = watch->FirstDeath())
+        return {StepOutcome::Kind::kFailed, {DeathReason(run, *death, "launch_failed")}};
+      return StepOutcome::Stopped();
+    }
+    for (const std::string& id : ids) {
+      auto status = watch->StatusOf(id);
+      run->Note("process", absl::StrCat(id, " is ready after ",
+                                        status ? status->ready_after_ns() / 1'000'000 : 0, " ms"));
+    }
+  }
+  return StepOutcome::Passed();
+}
+
+}  // namespace poolmark::controller

@@ -1,0 +1,139 @@
+#include "controller/steps/line_rate.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/units.h"
+
+namespace poolmark::controller {
+namespace {
+
+// One end's call; an answer with `failure` is an error here.
+Result<v1::MeasureLineResponse> Call(JobRun* run, const std::string& machine, v1::MeasureLineRequest request,
+                                     const std::string& what) {
+  POOLMARK_ASSIGN_OR_RETURN(AgentLinkPtr link, run->registry->Link(machine));
+  request.set_request_id(
+      run->RequestId(machine, absl::StrCat("line/", what, "/", run->clock->Steady().count())));
+  *request.mutable_lease() = run->Lease(machine);
+  POOLMARK_ASSIGN_OR_RETURN(v1::MeasureLineResponse response, link->MeasureLine(request, run->stop));
+  if (!response.failure().empty()) return Unavailable(machine, response.failure());
+  return response;
+}
+
+// A server on `link.to` for as long as this lives.
+class LineServer {
+ public:
+  LineServer(JobRun* run, const KvLink& link, v1::MeasureLineRequest request)
+      : run_(run), machine_(link.to), request_(std::move(request)) {
+    request_.set_server(true);
+  }
+  ~LineServer() {
+    if (!started_) return;
+    request_.set_stop_server(true);
+    (void)Call(run_, machine_, request_, "stop");
+  }
+  Status Start() {
+    auto response = Call(run_, machine_, request_, "server");
+    started_ = true;  // even on an error: it may have come up
+    return response.status();
+  }
+
+ private:
+  JobRun* run_;
+  std::string machine_;
+  v1::MeasureLineRequest request_;
+  bool started_ = false;
+};
+
+std::string DeviceOf(const JobRun& run, const std::string& machine) {
+  for (const spec::MachineSpec& spec : run.job->pool.machines) {
+    if (spec.name == machine && !spec.rdma_devices.empty()) return spec.rdma_devices.front();
+  }
+  return "";
+}
+
+v1::MeasureLineRequest Base(const JobRun& run, const KvLink& link, v1::LineKind kind) {
+  v1::MeasureLineRequest request;
+  request.set_kind(kind);
+  request.set_address(run.plan->addresses.at(link.to));
+  request.set_port(run.plan->line_ports.at(link.to));
+  request.set_seconds(static_cast<uint32_t>(run.job->line_rate_seconds));
+  return request;
+}
+
+Status MeasureTcp(JobRun* run, LineRate* rate) {
+  v1::MeasureLineRequest request = Base(*run, rate->link, v1::LINE_KIND_IPERF3);
+  // More streams as long as they still help: twice as many after each run that gained 5 %.
+  uint32_t streams = std::max(1u, run->plan->line_streams);
+  for (int i = 0; i < run->job->line_rate_runs; ++i) {
+    request.set_streams(streams);
+    LineServer server(run, rate->link, request);
+    POOLMARK_RETURN_IF_ERROR(server.Start());
+    POOLMARK_ASSIGN_OR_RETURN(auto answer, Call(run, rate->link.from, request, "client"));
+    if (!answer.has_bits_per_second()) return Unavailable(rate->link.from, "iperf3 gave no received rate");
+    rate->runs.push_back(answer.bits_per_second());
+    rate->tool = answer.tool();
+    const double best = rate->bits_per_second.value_or(0);
+    if (answer.bits_per_second() > best) {
+      rate->bits_per_second = answer.bits_per_second();
+      rate->streams = streams;
+    }
+    if (answer.bits_per_second() > best * 1.05 && streams < 64) streams *= 2;
+  }
+  return absl::OkStatus();
+}
+
+Status MeasureRdma(JobRun* run, LineRate* rate) {
+  for (v1::LineKind kind : {v1::LINE_KIND_IB_WRITE_BW, v1::LINE_KIND_IB_WRITE_LAT}) {
+    v1::MeasureLineRequest request = Base(*run, rate->link, kind);
+    request.set_rdma_device(DeviceOf(*run, rate->link.to));
+    LineServer server(run, rate->link, request);
+    POOLMARK_RETURN_IF_ERROR(server.Start());
+    request.set_rdma_device(DeviceOf(*run, rate->link.from));
+    POOLMARK_ASSIGN_OR_RETURN(auto answer, Call(run, rate->link.from, request, "client"));
+    rate->rdma_tool = answer.tool();
+    if (answer.has_bits_per_second()) rate->rdma_bits_per_second = answer.bits_per_second();
+    if (answer.has_latency_p50_us()) rate->rdma_latency_p50_us = answer.latency_p50_us();
+    if (answer.has_latency_p99_us()) rate->rdma_latency_p99_us = answer.latency_p99_us();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<LineRate> MeasureLineRates(JobRun* run, std::vector<v1::CheckResult>* checks) {
+  std::vector<LineRate> rates;
+  for (const KvLink& link : run->plan->line_pairs) {
+    if (run->stop.stop_requested()) break;
+    LineRate rate;
+    rate.link = link;
+    Status status = MeasureTcp(run, &rate);
+    if (status.ok() && link.path == "rdma") status = MeasureRdma(run, &rate);
+    v1::CheckResult check;
+    check.set_id("line_rate");
+    check.set_machine(link.from);
+    check.set_expected(absl::StrCat("the rate to ", link.to, " can be measured"));
+    if (status.ok()) {
+      const double bits =
+          link.path == "rdma" ? rate.rdma_bits_per_second.value_or(0) : rate.bits_per_second.value_or(0);
+      run->line_rate_bits[{link.from, link.to}] = bits;
+      check.set_outcome(v1::OUTCOME_PASS);
+      check.set_observed(absl::StrCat(link.from, " -> ", link.to, ": ", FormatBitRate(bits), " over ",
+                                      link.path, ", best of ", rate.runs.size(), " run(s) of ",
+                                      run->job->line_rate_seconds, " s"));
+    } else {
+      rate.failure = std::string(status.message());
+      check.set_outcome(v1::OUTCOME_FAIL);
+      check.set_observed(absl::StrCat(link.from, " -> ", link.to, ": ", rate.failure));
+      check.set_hint(
+          "see that the tool is installed on both machines and that the port is open between them, or set "
+          "preflight.line_rate: off");
+    }
+    run->Check(check);
+    checks->push_back(check);
+    rates.push_back(std::move(rate));
+  }
+  return rates;
+}
+
+}  // namespace poolmark::controller

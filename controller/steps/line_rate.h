@@ -1,0 +1,29 @@
+// The network line rate between the machines KV travels between (decision M12): iperf3 for every ordered
+// pair, ib_write_bw and ib_write_lat beside it on an RDMA path. Best of the runs counts.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/steps/step.h"
+
+namespace poolmark::controller {
+
+struct LineRate {
+  KvLink link;
+  std::optional<double> bits_per_second;  // iperf3: received goodput, best run
+  uint32_t streams = 0;                   // of the best run
+  std::vector<double> runs;
+  std::optional<double> rdma_bits_per_second;
+  std::optional<double> rdma_latency_p50_us;
+  std::optional<double> rdma_latency_p99_us;
+  std::string failure;  // what could not be measured and why
+  v1::Tool tool;
+  v1::Tool rdma_tool;
+};
+
+// Measures pair after pair: two at once would share the network. One check result per pair goes to the
+// events.
+std::vector<LineRate> MeasureLineRates(JobRun* run, std::vector<v1::CheckResult>* checks);
+
+}  // namespace poolmark::controller

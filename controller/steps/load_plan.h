@@ -1,0 +1,39 @@
+// The plan file of the load process, and what is in its progress lines and in load.json (docs/load.md). Pure.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "controller/steps/step.h"
+
+namespace poolmark::controller {
+
+struct LoadPlanInput {
+  const StackPlan* stack = nullptr;
+  const spec::WorkloadSpec* workload = nullptr;
+  PlannedRepeat repeat;
+  std::string model;
+  std::string file;        // of the workload, where the head finds it; "": it has none
+  std::string output_dir;  // on the head
+  std::string marker;      // prompts of this job and repeat share no KV with others
+  std::optional<Nanoseconds> request_deadline;
+};
+Result<std::string> LoadPlanJson(const LoadPlanInput& input);
+
+// One progress line: seconds of the load, phase ("warm-up", "load", "drain").
+struct LoadProgress {
+  double seconds = 0;
+  std::string phase;
+};
+std::optional<LoadProgress> ParseProgress(const std::string& line);
+
+// What load.json says of the times of a load, in nanoseconds from its start.
+struct LoadTimes {
+  Nanoseconds started_wall{0};
+  Nanoseconds window_start{0}, window_end{0}, load_end{0}, total_end{0};
+  bool interrupted = false;
+  bool ran_out_of_sessions = false;
+  std::vector<std::string> notes;
+};
+Result<LoadTimes> ParseLoadJson(const std::string& text);
+
+}  // namespace poolmark::controller

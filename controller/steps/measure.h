@@ -1,0 +1,56 @@
+// Step 6, Measure: while the load runs, every machine samples its engine, cache, router and exporter
+// counters, its GPUs, host and network. One object is one repeat's sampling: started before the load, stopped
+// after its drain, one thread per machine that writes samples/<machine>.jsonl.zst as the batches come.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/results/samples.h"
+#include "controller/steps/step.h"
+
+namespace poolmark::controller {
+
+class Measurement {
+ public:
+  // `directory` is the repeat's samples directory. `tag` makes request ids unique. Fails when a machine does
+  // not start to sample.
+  static Result<std::unique_ptr<Measurement>> Start(JobRun* run, const StackPlan& stack,
+                                                    const std::string& directory, const std::string& tag);
+  ~Measurement();
+  Measurement(const Measurement&) = delete;
+  Measurement& operator=(const Measurement&) = delete;
+
+  // The load has begun, at this wall time of the controller: second 0 of the files. What came before it is
+  // kept in memory until then.
+  void LoadStarted(Nanoseconds wall);
+  // Asks every machine for its last round and waits until all of it is on disk. What could not be had is in
+  // notes(). Idempotent.
+  Status Finish();
+  const std::map<std::string, std::string>& files() const { return files_; }  // machine -> path
+  std::vector<std::string> notes() const;
+  // Waits until every machine has sent at least one round: counters then have a reading before the load.
+  bool AwaitFirst(Nanoseconds within);
+
+ private:
+  Measurement(JobRun* run, std::string tag) : run_(run), tag_(std::move(tag)) {}
+  class MachineFile;
+  Nanoseconds StartWall() const;
+  void Follow(const std::string& machine, const std::string& path, std::stop_token stop);
+
+  JobRun* run_;
+  const std::string tag_;
+  std::map<std::string, std::string> files_;
+  mutable std::mutex mutex_;  // the next four
+  std::vector<std::string> notes_;
+  std::map<std::string, bool> ended_;
+  std::map<std::string, uint64_t> batches_;
+  Nanoseconds start_wall_{0};  // 0: not yet
+  bool finished_ = false;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace poolmark::controller

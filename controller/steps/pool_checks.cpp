@@ -1,0 +1,154 @@
+#include "controller/steps/pool_checks.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace poolmark::controller {
+namespace {
+
+std::string Milliseconds(Nanoseconds time) {
+  // Two decimals without locale: 12.34 ms.
+  const int64_t hundredths = std::chrono::abs(time).count() / 10'000;
+  return absl::StrCat(time.count() < 0 ? "-" : "", hundredths / 100, ".", hundredths % 100 < 10 ? "0" : "",
+                      hundredths % 100, " ms");
+}
+
+v1::CheckResult Start(const char* id, const char* expected) {
+  v1::CheckResult result;
+  result.set_id(id);
+  result.set_expected(expected);
+  return result;
+}
+
+}  // namespace
+
+v1::CheckResult CheckClocks(const std::map<std::string, MachineView>& machines) {
+  v1::CheckResult result = Start("clock", "all clocks within 100 ms of each other (a note above 10 ms)");
+  std::vector<std::string> evidence, unknown;
+  std::string earliest, latest;
+  Nanoseconds low{0}, high{0};
+  for (const auto& [name, machine] : machines) {
+    if (!machine.clock) {
+      unknown.push_back(name);
+      continue;
+    }
+    // Against the controller's clock; the uncertainty counts against the machine.
+    const Nanoseconds offset = machine.clock->offset;
+    evidence.push_back(
+        absl::StrCat(name, " ", Milliseconds(offset), " (+-", Milliseconds(machine.clock->uncertainty), ")"));
+    if (earliest.empty() || offset < low) {
+      low = offset;
+      earliest = name;
+    }
+    if (latest.empty() || offset > high) {
+      high = offset;
+      latest = name;
+    }
+  }
+  result.set_evidence(absl::StrCat("against the controller, smallest round trip of eight heartbeats: ",
+                                   absl::StrJoin(evidence, ", ")));
+  if (!unknown.empty()) {
+    result.set_outcome(v1::OUTCOME_NOT_MEASURED);
+    result.set_observed(absl::StrCat("no complete clock exchange yet with ", absl::StrJoin(unknown, ", ")));
+    result.set_hint("see whether the heartbeats of these machines arrive");
+    return result;
+  }
+  const Nanoseconds spread = high - low;
+  result.set_observed(
+      absl::StrCat("largest difference ", Milliseconds(spread),
+                   earliest == latest ? "" : absl::StrCat(", between ", earliest, " and ", latest)));
+  result.set_outcome(spread > kClockLimit  ? v1::OUTCOME_FAIL
+                     : spread > kClockNote ? v1::OUTCOME_NOTE
+                                           : v1::OUTCOME_PASS);
+  if (result.outcome() != v1::OUTCOME_PASS)
+    result.set_hint("let all machines follow one time server (chrony, systemd-timesyncd)");
+  return result;
+}
+
+v1::CheckResult CheckGpuFamily(const std::map<std::string, MachineView>& machines) {
+  v1::CheckResult result = Start("gpu_family", "one vendor and one GPU model in the whole pool");
+  std::map<std::string, std::set<std::string>> families;
+  size_t gpus = 0;
+  for (const auto& [name, machine] : machines) {
+    if (!machine.has_engines) continue;
+    for (const v1::Gpu& gpu : machine.facts.gpus()) {
+      families[absl::StrCat(gpu.vendor(), " ", gpu.model())].insert(name);
+      ++gpus;
+    }
+  }
+  if (families.empty()) {
+    result.set_outcome(v1::OUTCOME_SKIPPED);
+    result.set_observed("no machine of this pool has a GPU");
+    return result;
+  }
+  std::vector<std::string> seen;
+  for (const auto& [family, names] : families)
+    seen.push_back(absl::StrCat(family, " on ", absl::StrJoin(names, ", ")));
+  result.set_observed(absl::StrCat(gpus, " GPUs: ", absl::StrJoin(seen, "; ")));
+  result.set_outcome(families.size() == 1 ? v1::OUTCOME_PASS : v1::OUTCOME_FAIL);
+  if (families.size() > 1) result.set_hint("make one pool per GPU model");
+  return result;
+}
+
+v1::CheckResult CheckMtu(const std::map<std::string, MachineView>& machines) {
+  v1::CheckResult result = Start("mtu_equal", "one MTU on all network devices the pool uses");
+  std::map<uint32_t, std::vector<std::string>> found;
+  std::vector<std::string> unknown;
+  for (const auto& [name, machine] : machines) {
+    bool any = false;
+    for (const v1::Nic& nic : machine.facts.nics()) {
+      const bool carries = std::find(nic.addresses().begin(), nic.addresses().end(), machine.address) !=
+                               nic.addresses().end() ||
+                           nic.address() == machine.address;
+      if (!carries) continue;
+      any = true;
+      found[nic.mtu()].push_back(absl::StrCat(name, " ", nic.name()));
+    }
+    for (const v1::RdmaPort& port : machine.facts.rdma_ports()) {
+      if (std::find(machine.rdma_devices.begin(), machine.rdma_devices.end(), port.device()) ==
+          machine.rdma_devices.end())
+        continue;
+      for (const v1::Nic& nic : machine.facts.nics()) {
+        if (nic.name() == port.netdev())
+          found[nic.mtu()].push_back(absl::StrCat(name, " ", nic.name(), " (", port.device(), ")"));
+      }
+    }
+    // Any address of 127.0.0.0/8 belongs to the loopback device, whichever is configured.
+    if (!any && machine.address.rfind("127.", 0) == 0) {
+      for (const v1::Nic& nic : machine.facts.nics()) {
+        if (nic.name() != "lo") continue;
+        any = true;
+        found[nic.mtu()].push_back(absl::StrCat(name, " lo"));
+      }
+    }
+    if (!any) unknown.push_back(absl::StrCat(name, " (", machine.address, ")"));
+  }
+  if (!unknown.empty()) {
+    result.set_outcome(v1::OUTCOME_NOT_MEASURED);
+    result.set_observed(
+        absl::StrCat("no network device carries the pool's address of ", absl::StrJoin(unknown, ", ")));
+    result.set_hint("correct net.tcp of these machines in the pool file");
+    return result;
+  }
+  std::vector<std::string> seen;
+  for (const auto& [mtu, names] : found)
+    seen.push_back(absl::StrCat(mtu, " on ", absl::StrJoin(names, ", ")));
+  result.set_observed(absl::StrJoin(seen, "; "));
+  result.set_outcome(found.size() <= 1 ? v1::OUTCOME_PASS : v1::OUTCOME_FAIL);
+  if (found.size() > 1) result.set_hint("set the same MTU on all of them, and on the switch ports between");
+  return result;
+}
+
+std::vector<v1::CheckResult> CheckPool(const std::map<std::string, MachineView>& machines) {
+  return {CheckClocks(machines), CheckGpuFamily(machines), CheckMtu(machines)};
+}
+
+bool Stops(const v1::CheckResult& result) {
+  return result.outcome() != v1::OUTCOME_PASS && result.outcome() != v1::OUTCOME_NOTE &&
+         result.outcome() != v1::OUTCOME_SKIPPED;
+}
+
+}  // namespace poolmark::controller

@@ -1,0 +1,127 @@
+#include "controller/steps/preflight.h"
+
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "controller/steps/evidence_json.h"
+#include "controller/steps/line_rate.h"
+#include "controller/steps/pool_checks.h"
+
+namespace poolmark::controller {
+namespace {
+
+// Lease, fresh facts and all checks of one machine.
+Status ProveMachine(JobRun* run, const std::string& name, v1::AcquireLeaseResponse* lease, v1::Facts* facts,
+                    std::vector<v1::CheckResult>* checks) {
+  POOLMARK_ASSIGN_OR_RETURN(AgentLinkPtr link, run->registry->Link(name));
+  v1::AcquireLeaseRequest acquire;
+  acquire.set_request_id(run->RequestId(name, "lease"));
+  *acquire.mutable_lease() = run->Lease(name);
+  acquire.set_ttl_ns(run->registry->timing().lease.count());
+  POOLMARK_ASSIGN_OR_RETURN(*lease, link->AcquireLease(acquire, run->stop));
+  v1::GetFactsRequest ask;
+  ask.set_refresh(true);
+  POOLMARK_ASSIGN_OR_RETURN(v1::GetFactsResponse answer, link->GetFacts(ask, run->stop));
+  *facts = answer.facts();
+  v1::RunChecksRequest request;
+  *request.mutable_lease() = run->Lease(name);
+  auto plan = run->plan->checks.find(name);
+  if (plan != run->plan->checks.end()) *request.mutable_plan() = plan->second;
+  bool complete = false;
+  POOLMARK_RETURN_IF_ERROR(link->RunChecks(request, run->stop, [&](const v1::RunChecksResponse& response) {
+    if (response.has_result()) {
+      v1::CheckResult result = response.result();
+      result.set_machine(name);
+      run->Check(result);
+      checks->push_back(std::move(result));
+    }
+    complete = complete || response.last();
+    return true;
+  }));
+  if (!complete) return Unavailable(name, "the agent ended its checks without the last one");
+  return absl::OkStatus();
+}
+
+MachineView ViewOf(const JobRun& run, const std::string& name) {
+  MachineView view;
+  view.facts = run.facts.at(name);
+  view.address = run.plan->addresses.at(name);
+  auto machine = run.registry->Get(name);
+  if (machine.ok() && machine->has_clock_offset_ns()) {
+    view.clock =
+        ClockReading{Nanoseconds(machine->clock_offset_ns()), Nanoseconds(machine->clock_uncertainty_ns())};
+  }
+  for (const spec::MachineSpec& spec : run.job->pool.machines) {
+    if (spec.name != name) continue;
+    view.rdma_devices = spec.rdma_devices;
+    view.has_engines = !(spec.gpus && *spec.gpus == 0);
+  }
+  return view;
+}
+
+// The clock needs one complete exchange, which is two heartbeats.
+void AwaitClocks(const JobRun& run) {
+  const Nanoseconds deadline = run.clock->Steady() + 4 * run.registry->timing().heartbeat;
+  for (const std::string& name : run.plan->machines) {
+    while (run.clock->Steady() < deadline) {
+      auto machine = run.registry->Get(name);
+      if (machine.ok() && machine->has_clock_offset_ns()) break;
+      if (!WaitFor(run.stop, run.timing.poll)) return;
+    }
+  }
+}
+
+}  // namespace
+
+StepOutcome Preflight(JobRun* run) {
+  const Nanoseconds started = run->clock->Wall();
+  StepOutcome outcome;
+  std::vector<v1::CheckResult> checks;
+  std::mutex mutex;  // outcome, checks, run->facts, run->work_dirs
+  ForEachMachine(run->plan->machines, [&](const std::string& name) {
+    v1::AcquireLeaseResponse lease;
+    v1::Facts facts;
+    std::vector<v1::CheckResult> mine;
+    Status status = ProveMachine(run, name, &lease, &facts, &mine);
+    std::lock_guard lock(mutex);
+    checks.insert(checks.end(), mine.begin(), mine.end());
+    if (status.ok()) {
+      run->work_dirs[name] = lease.work_dir();
+      run->facts[name] = std::move(facts);
+    } else {
+      outcome.reasons.push_back(ReasonOf(status, name, "preflight"));
+    }
+  });
+  if (run->stop.stop_requested()) return StepOutcome::Stopped();
+  std::vector<LineRate> rates;
+  if (outcome.reasons.empty()) {
+    AwaitClocks(*run);
+    std::map<std::string, MachineView> views;
+    for (const std::string& name : run->plan->machines) views[name] = ViewOf(*run, name);
+    for (v1::CheckResult& check : CheckPool(views)) {
+      run->Check(check);
+      checks.push_back(std::move(check));
+    }
+    // A pool that already failed is not measured: it may be the wrong network.
+    bool ready = true;
+    for (const v1::CheckResult& check : checks) ready = ready && !Stops(check);
+    if (ready) rates = MeasureLineRates(run, &checks);
+  }
+  if (run->stop.stop_requested()) return StepOutcome::Stopped();
+  for (const v1::CheckResult& check : checks) {
+    if (!Stops(check)) continue;
+    outcome.reasons.push_back(
+        MakeReason("check_failed",
+                   absl::StrCat("preflight check ", check.id(),
+                                check.machine().empty() ? "" : absl::StrCat(" on ", check.machine()), ": ",
+                                check.observed(), " (expected: ", check.expected(), ")",
+                                check.hint().empty() ? "" : absl::StrCat("; ", check.hint())),
+                   check.machine(), check.id()));
+  }
+  if (!outcome.reasons.empty()) outcome.kind = StepOutcome::Kind::kFailed;
+  Status written = WritePreflight(*run, checks, rates, outcome.passed(), started);
+  if (!written.ok()) return StepOutcome::Failed("disk", std::string(written.message()));
+  return outcome;
+}
+
+}  // namespace poolmark::controller

@@ -1,0 +1,193 @@
+#include "controller/steps/reset.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "controller/steps/kv_probe.h"
+#include "controller/steps/launch.h"
+
+namespace poolmark::controller {
+namespace {
+
+// The number in a check's words ("3 keys", "DBSIZE answered 12").
+Measured<double> NumberIn(const std::string& text) {
+  const size_t begin = text.find_first_of("0123456789");
+  if (begin == std::string::npos) return NotMeasured{text.empty() ? "no answer" : text};
+  double value = 0;
+  const size_t end = text.find_first_not_of("0123456789.", begin);
+  if (!absl::SimpleAtod(text.substr(begin, end == std::string::npos ? end : end - begin), &value))
+    return NotMeasured{text};
+  return value;
+}
+
+class Resetter {
+ public:
+  Resetter(JobRun* run, const StackPlan& stack, std::string tag, const VerifyEvidence& verified,
+           ProcessWatch* watch, ResetResult* result)
+      : run_(*run),
+        stack_(stack),
+        tag_(std::move(tag)),
+        verified_(verified),
+        watch_(*watch),
+        result_(*result) {}
+
+  StepOutcome Run() {
+    result_.state.declared = run_.job->starting_state;
+    if (stack_.attach && !stack_.reset_allowed) {
+      result_.state.declared = "attached";
+      result_.notes.push_back("attached to running engines: nothing was reset");
+      return StepOutcome::Passed();
+    }
+    StepOutcome outcome = Restarts();
+    if (!outcome.passed()) return outcome;
+    outcome = ClearAndRead();
+    if (!outcome.passed()) return outcome;
+    return Canaries();
+  }
+
+ private:
+  // What has no reset is stopped and started again, engines before routers that watch them.
+  StepOutcome Restarts() {
+    for (const PlannedProcess& process : stack_.processes) {
+      if (!process.restart_to_reset || process.attached) continue;
+      auto link = run_.registry->Link(process.machine);
+      if (!link.ok()) return Broken(link.status(), process.machine, "restarting " + process.spec.id());
+      watch_.Expect(process.spec.id(), true);
+      v1::StopProcessRequest stop;
+      stop.set_request_id(
+          run_.RequestId(process.machine, absl::StrCat("reset-stop/", tag_, "/", process.spec.id())));
+      *stop.mutable_lease() = run_.Lease(process.machine);
+      stop.set_id(process.spec.id());
+      stop.set_grace_ns(process.spec.stop_grace_ns());
+      auto stopped = (*link)->StopProcess(stop, run_.stop);
+      if (!stopped.ok()) return Broken(stopped.status(), process.machine, "stopping " + process.spec.id());
+      watch_.Forget(process.spec.id());
+      Status started = StartOne(&run_, process.machine, process.spec,
+                                absl::StrCat("reset-start/", tag_, "/", process.spec.id()), &watch_);
+      if (!started.ok()) return Broken(started, process.machine, "starting " + process.spec.id() + " again");
+      if (!watch_.AwaitReady({process.spec.id()})) return Died();
+      watch_.Expect(process.spec.id(), false);
+      result_.state.tiers.push_back({process.spec.id(), "restart", 0.0});
+    }
+    return StepOutcome::Passed();
+  }
+
+  StepOutcome ClearAndRead() {
+    std::map<std::string, v1::ResetCachesRequest> requests;
+    for (const PlannedProcess& process : stack_.processes) {
+      for (const v1::ResetStep& step : process.resets) *requests[process.machine].add_resets() = step;
+      for (const v1::ResetStep& step : process.empties) *requests[process.machine].add_empties() = step;
+    }
+    // Stores last: an engine that is being cleared may still write.
+    std::vector<std::string> machines;
+    for (const auto& [machine, request] : requests) machines.push_back(machine);
+    std::mutex mutex;  // outcome, result_
+    StepOutcome outcome;
+    ForEachMachine(machines, [&](const std::string& machine) {
+      v1::ResetCachesRequest request = requests[machine];
+      request.set_request_id(run_.RequestId(machine, absl::StrCat("reset/", tag_)));
+      *request.mutable_lease() = run_.Lease(machine);
+      auto link = run_.registry->Link(machine);
+      auto answer = link.ok() ? (*link)->ResetCaches(request, run_.stop)
+                              : Result<v1::ResetCachesResponse>(link.status());
+      std::lock_guard lock(mutex);
+      if (!answer.ok()) {
+        outcome = Broken(answer.status(), machine, "clearing the caches");
+        return;
+      }
+      for (const v1::CheckResult& check : answer->results()) Take(machine, check);
+    });
+    if (!outcome.passed() && watch_.FirstDeath()) return Died();
+    return outcome;
+  }
+
+  // The agent names what it did "reset:<process>" and "empty:<process>"; both must have passed.
+  void Take(const std::string& machine, const v1::CheckResult& check) {
+    const size_t colon = check.id().find(':');
+    const std::string kind = check.id().substr(0, colon);
+    const std::string process = colon == std::string::npos ? check.id() : check.id().substr(colon + 1);
+    const bool passed = check.outcome() == v1::OUTCOME_PASS || check.outcome() == v1::OUTCOME_NOTE;
+    if (kind == "reset") {
+      if (!passed)
+        result_.state.tiers.push_back(
+            {process, "reset",
+             NotMeasured{absl::StrCat("the reset failed on ", machine, ": ", check.observed())}});
+      return;
+    }
+    const std::string method = check.expected().empty() ? "read back" : check.expected();
+    result_.state.tiers.push_back(
+        {process, method, passed ? Measured<double>(0.0) : NumberIn(check.observed())});
+  }
+
+  StepOutcome Canaries() {
+    for (const PlannedProcess& process : stack_.processes) {
+      if (!process.canary || process.attached || !IsEngine(process)) continue;
+      auto prompt = verified_.canaries.find(process.spec.id());
+      if (prompt == verified_.canaries.end()) {
+        // Split engines are only reached through the router: their reset was answered, which is all we can
+        // read.
+        result_.state.tiers.push_back(
+            {process.spec.id(), "canary", NotMeasured{"no prompt of this engine alone is known"}});
+        continue;
+      }
+      auto before = Read(run_, stack_, process);
+      auto answer = Ask(run_, process.machine, process.base_url, verified_.model, prompt->second, 1);
+      if (!before.ok() || !answer.ok()) {
+        if (watch_.FirstDeath()) return Died();
+        return Broken(before.ok() ? answer.status() : before.status(), process.machine,
+                      "asking the canary prompt of " + process.spec.id());
+      }
+      const Nanoseconds deadline = run_.clock->Steady() + std::chrono::seconds(5);
+      Measured<double> hits = NotMeasured{"the engine's counters did not move"};
+      do {
+        auto after = Read(run_, stack_, process);
+        if (!after.ok()) continue;
+        stats::EngineAttribution moved = Between(stack_, process, "", *before, *after);
+        if (!moved.sources.has_value()) {
+          hits = NotMeasured{moved.sources.reason()};
+        } else if (moved.sources.value().prompt > 0) {
+          hits = moved.sources.value().reused();
+          break;
+        }
+      } while (run_.clock->Steady() < deadline && WaitFor(run_.stop, run_.timing.poll));
+      result_.state.tiers.push_back({process.spec.id(), "canary", hits});
+      cleared_again_ = true;
+    }
+    if (!cleared_again_) return StepOutcome::Passed();
+    // The canary itself is now cached: clear once more. Read back were the gauges already.
+    std::vector<stats::StateEvidence::Tier> kept = result_.state.tiers;
+    tag_ += "/after-canary";
+    StepOutcome outcome = ClearAndRead();
+    result_.state.tiers = std::move(kept);
+    return outcome;
+  }
+
+  StepOutcome Broken(const Status& status, const std::string& machine, const std::string& doing) {
+    if (run_.stop.stop_requested()) return StepOutcome::Stopped();
+    return {StepOutcome::Kind::kInterrupted, {ReasonOf(status, machine, doing)}};
+  }
+  StepOutcome Died() {
+    if (auto death = watch_.FirstDeath())
+      return {StepOutcome::Kind::kInterrupted, {DeathReason(&run_, *death, "process_died")}};
+    return StepOutcome::Stopped();
+  }
+
+  JobRun& run_;
+  const StackPlan& stack_;
+  std::string tag_;
+  const VerifyEvidence& verified_;
+  ProcessWatch& watch_;
+  ResetResult& result_;
+  bool cleared_again_ = false;
+};
+
+}  // namespace
+
+StepOutcome ResetPool(JobRun* run, const StackPlan& stack, const std::string& tag,
+                      const VerifyEvidence& verified, ProcessWatch* watch, ResetResult* result) {
+  return Resetter(run, stack, tag, verified, watch, result).Run();
+}
+
+}  // namespace poolmark::controller

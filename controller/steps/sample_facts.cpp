@@ -1,0 +1,162 @@
+#include "controller/steps/sample_facts.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/time_format.h"
+#include "common/results/samples.h"
+#include "controller/steps/counters.h"
+
+namespace poolmark::controller {
+namespace {
+
+constexpr Nanoseconds kSettle = std::chrono::seconds(3);  // a scrape after the drain
+
+prom::Labels LabelsOf(const results::SampleSeries& series) {
+  return {series.labels.begin(), series.labels.end()};
+}
+
+double Seconds(Nanoseconds time) {
+  return static_cast<double>(time.count()) / 1e9;
+}
+
+// Changes of all counters of one source over the window.
+struct SourceChange {
+  stats::Deltas deltas;
+  bool reset = false;
+  bool read = false;  // it had a reading before the window's end
+};
+
+SourceChange ChangeOf(const results::SampleLog& log, const std::string& source, Nanoseconds from,
+                      Nanoseconds to) {
+  SourceChange result;
+  for (const results::SampleSeries& series : log.series) {
+    if (series.source != source || series.kind == "gauge") continue;
+    auto values = log.values.find(series.id);
+    if (values == log.values.end() || values->second.empty()) continue;
+    // A series that appears later begins at 0: engines make series at their first event.
+    stats::CounterChange change = stats::ChangeOver(values->second, from, to, true);
+    result.reset = result.reset || change.reset;
+    if (!change.change.has_value()) continue;
+    result.read = true;
+    for (const std::string& key : KeysOf(series.name, LabelsOf(series))) result.deltas[key] += *change.change;
+  }
+  return result;
+}
+
+// Gauges that say how full an engine's own cache is, 0 … 1, by engine.
+bool IsUsage(const std::string& name) {
+  return name == "vllm:kv_cache_usage_perc" || name == "vllm:gpu_cache_usage_perc" ||
+         name == "sglang:token_usage" || name == "llamacpp:kv_cache_usage_ratio" ||
+         name == "trtllm_kv_cache_utilization";
+}
+bool IsPower(const std::string& unit, const std::string& name) {
+  return unit == "watts" || unit == "W" || name.ends_with("_watts") || name.ends_with("_power_usage");
+}
+
+}  // namespace
+
+SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, std::string>& files,
+                            const std::map<std::string, std::string>& versions, const SampleWindow& window) {
+  SampleFacts facts;
+  const Nanoseconds end = window.drained + kSettle;
+  for (const auto& [machine, path] : files) {
+    auto log = results::ReadSamples(path);
+    if (!log.ok()) {
+      facts.notes.push_back(
+          absl::StrCat("samples of ", machine, " cannot be read: ", std::string(log.status().message())));
+    }
+    for (const PlannedProcess& process : stack.processes) {
+      if (process.machine != machine || !IsEngine(process)) continue;
+      stats::EngineFacts engine = EngineFactsOf(stack, process);
+      if (auto version = versions.find(process.spec.id()); version != versions.end())
+        engine.version = version->second;
+      if (!log.ok()) {
+        engine.unreadable = "the machine's samples cannot be read";
+      } else {
+        SourceChange change = ChangeOf(*log, process.spec.id(), window.from, end);
+        engine.deltas = std::move(change.deltas);
+        engine.reset = change.reset;
+        if (!change.read) engine.unreadable = "no counter of this engine was sampled";
+        if (const PlannedProcess* cache = CacheOf(stack, process))
+          engine.cache = ChangeOf(*log, cache->spec.id(), window.from, end).deltas;
+        for (const results::SampleSeries& series : log->series) {
+          if (series.source != process.spec.id() || !IsUsage(series.name)) continue;
+          auto values = log->values.find(series.id);
+          if (values == log->values.end()) continue;
+          // Between two changes a gauge keeps its value: weigh each by the time it stood.
+          double sum = 0, time = 0, peak = 0;
+          for (size_t i = 0; i < values->second.size(); ++i) {
+            const Nanoseconds begin = std::max(values->second[i].at, window.from);
+            const Nanoseconds until =
+                std::min(i + 1 < values->second.size() ? values->second[i + 1].at : window.to, window.to);
+            if (until <= begin) continue;
+            sum += values->second[i].value * Seconds(until - begin);
+            time += Seconds(until - begin);
+            peak = std::max(peak, values->second[i].value);
+          }
+          results::CacheFacts cache;
+          cache.process = process.spec.id();
+          cache.machine = machine;
+          cache.series = series.name;
+          cache.capacity_tokens = NotMeasured{"not exposed by this engine"};
+          if (time > 0) {
+            cache.usage_mean = sum / time;
+            cache.usage_peak = peak;
+          } else {
+            cache.usage_mean = NotMeasured{"no reading in the window"};
+            cache.usage_peak = cache.usage_mean;
+          }
+          facts.caches.push_back(std::move(cache));
+        }
+      }
+      facts.engines.push_back(std::move(engine));
+    }
+    if (!log.ok()) continue;
+    if (!log->truncated.empty())
+      facts.notes.push_back(absl::StrCat("samples of ", machine, " end early: ", log->truncated));
+    for (const results::SampleResetRecord& reset : log->resets) {
+      if (reset.at < Nanoseconds(0) || reset.at > end || reset.source == "node") continue;
+      stats::ResetEvidence evidence;
+      evidence.machine = machine;
+      evidence.process = reset.source;
+      for (const results::SampleSeries& series : log->series) {
+        if (series.id == reset.series) evidence.series = series.name;
+      }
+      evidence.at = absl::StrCat(FormatDuration(std::chrono::floor<std::chrono::milliseconds>(reset.at)),
+                                 " into the load: ", reset.reason);
+      facts.resets.push_back(std::move(evidence));
+    }
+    std::vector<Nanoseconds> times;
+    for (const auto& [id, values] : log->values) {
+      for (const stats::Sample& sample : values) times.push_back(sample.at);
+    }
+    std::sort(times.begin(), times.end());
+    Nanoseconds longest{0};
+    for (const stats::Gap& gap :
+         stats::GapsIn(times, Nanoseconds(0), window.drained, std::chrono::seconds(2))) {
+      longest = std::max(longest, gap.to - gap.from);
+    }
+    facts.longest_gap[machine] = longest;
+    for (const results::SampleSeries& series : log->series) {
+      if (!IsPower(series.unit, series.name)) continue;
+      auto values = log->values.find(series.id);
+      if (values == log->values.end()) continue;
+      results::PowerSeries power;
+      power.machine = machine;
+      power.kind =
+          series.source == "bmc" ? "bmc"
+          : series.name.find("gpu") != std::string::npos || series.name.find("GPU") != std::string::npos
+              ? "gpu"
+              : "telemetry";
+      power.series = series.name;
+      for (const auto& [label, value] : series.labels) absl::StrAppend(&power.series, ",", label, "=", value);
+      for (const stats::Sample& sample : values->second)
+        power.watts.emplace_back(Seconds(sample.at), sample.value);
+      facts.power.push_back(std::move(power));
+    }
+  }
+  return facts;
+}
+
+}  // namespace poolmark::controller

@@ -1,0 +1,30 @@
+// What the samples of a repeat say about its window: counter changes of engines and caches, restarts, cache
+// usage, power. Reads each machine's file once. Pure but for reading.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/results/repeat_file.h"
+#include "controller/steps/plan.h"
+
+namespace poolmark::controller {
+
+struct SampleWindow {
+  Nanoseconds from{0}, to{0};  // of the measured window, from the start of the load
+  Nanoseconds drained{0};      // when the last request ended: counters are read after it (M7)
+};
+
+struct SampleFacts {
+  std::vector<stats::EngineFacts> engines;
+  std::vector<results::CacheFacts> caches;
+  std::vector<results::PowerSeries> power;
+  std::vector<stats::ResetEvidence> resets;
+  std::map<std::string, Nanoseconds> longest_gap;  // machine -> without any sample, inside the load
+  std::vector<std::string> notes;
+};
+
+SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, std::string>& files,
+                            const std::map<std::string, std::string>& versions, const SampleWindow& window);
+
+}  // namespace poolmark::controller

@@ -1,0 +1,148 @@
+#include "controller/steps/teardown.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/log.h"
+
+namespace poolmark::controller {
+namespace {
+
+// Asks the shared store to forget everything and reads back that it did. Best effort: removing the process
+// and its files is the proof; this one tells a store that ignored its flush.
+std::vector<v1::CheckResult> FlushStore(JobRun* run, const StackPlan& stack, std::stop_token shutdown) {
+  std::vector<v1::CheckResult> results;
+  for (const PlannedProcess& process : stack.processes) {
+    if (process.role != spec::Role::kStore || process.resets.empty() ||
+        (process.attached && !stack.reset_allowed))
+      continue;
+    if (run->registry->Silence(process.machine) > run->registry->timing().silent) continue;
+    auto link = run->registry->Link(process.machine);
+    if (!link.ok()) continue;
+    v1::ResetCachesRequest request;
+    request.set_request_id(run->RequestId(
+        process.machine, absl::StrCat("flush/", process.spec.id(), "/", run->clock->Steady().count())));
+    *request.mutable_lease() = run->Lease(process.machine);
+    for (const v1::ResetStep& step : process.resets) *request.add_resets() = step;
+    for (const v1::ResetStep& step : process.empties) *request.add_empties() = step;
+    auto answer = (*link)->ResetCaches(request, shutdown);
+    if (!answer.ok()) continue;  // it may be gone already: that is why we tear down
+    for (const v1::CheckResult& result : answer->results()) {
+      results.push_back(result);
+      results.back().set_machine(process.machine);
+    }
+  }
+  return results;
+}
+
+void Take(const v1::TeardownResponse& response, MachineTeardown* result, bool* complete) {
+  if (response.has_item()) result->items.push_back(response.item());
+  if (!response.last()) return;
+  *complete = true;
+  result->leftovers.assign(response.leftovers().begin(), response.leftovers().end());
+  bool clean = response.clean() && result->leftovers.empty();
+  // The agent's word is checked against its own items: an unknown or left item is never clean.
+  for (const v1::LedgerItem& item : result->items) {
+    if (item.state() == v1::LEDGER_ITEM_STATE_GONE || item.state() == v1::LEDGER_ITEM_STATE_ALREADY_GONE)
+      continue;
+    clean = false;
+    const std::string name = absl::StrCat(item.kind(), " ", item.name());
+    if (std::find(result->leftovers.begin(), result->leftovers.end(), name) == result->leftovers.end())
+      result->leftovers.push_back(name);
+  }
+  result->verdict = clean ? v1::TEARDOWN_VERDICT_CLEAN : v1::TEARDOWN_VERDICT_DIRTY;
+}
+
+MachineTeardown TearDownMachine(JobRun* run, const std::string& machine, uint32_t cycle,
+                                const std::string& cause, bool keep_lease, std::stop_token shutdown) {
+  MachineTeardown result;
+  result.machine = machine;
+  const Nanoseconds began = run->clock->Steady();
+  int attempt = 0;
+  while (!shutdown.stop_requested()) {
+    // An agent that came back may have done it itself, by its lease's deadline or by our order at Register.
+    if (auto held = run->registry->Held(machine, run->job_id);
+        held && held->state() != "running" && held->clean() && held->open_items() == 0 && attempt > 0) {
+      result.verdict = v1::TEARDOWN_VERDICT_CLEAN;
+      result.note = absl::StrCat("torn down by the machine itself (", held->state(), "), with proof");
+      return result;
+    }
+    auto link = run->registry->Link(machine);
+    if (link.ok()) {
+      v1::TeardownRequest request;
+      request.set_request_id(run->RequestId(machine, absl::StrCat("teardown/", cycle, "/", attempt)));
+      *request.mutable_lease() = run->Lease(machine);
+      request.set_cause(cause);
+      request.set_grace_ns(run->force() ? 0 : run->timing.stop_grace.count());
+      request.set_keep_lease(keep_lease);
+      result.items.clear();
+      bool complete = false;
+      Status status = (*link)->Teardown(request, shutdown, [&](const v1::TeardownResponse& response) {
+        Take(response, &result, &complete);
+        return true;
+      });
+      if (complete) return result;
+      result.note =
+          status.ok() ? "the agent ended the tear-down without its last word" : std::string(status.message());
+    } else {
+      result.note = std::string(link.status().message());
+    }
+    ++attempt;
+    // While it is silent its guard counts down; past that, and past a grace of ours, nothing more will be
+    // heard.
+    const Nanoseconds silence = std::min(run->registry->Silence(machine), run->clock->Steady() - began);
+    if (silence > run->registry->timing().guard_done) {
+      result.verdict = v1::TEARDOWN_VERDICT_UNKNOWN;
+      result.note = absl::StrCat("not reached: ", result.note);
+      return result;
+    }
+    if (run->registry->Silence(machine) < run->registry->timing().silent && attempt >= 10) {
+      result.note = absl::StrCat("it answers, but not the tear-down: ", result.note);
+      return result;
+    }
+    WaitFor(shutdown, std::min<Nanoseconds>(std::chrono::seconds(2), run->timing.poll * (1 + attempt)));
+  }
+  return result;
+}
+
+}  // namespace
+
+v1::TeardownVerdict Worst(v1::TeardownVerdict a, v1::TeardownVerdict b) {
+  return std::max(a, b);
+}
+
+TeardownResult Teardown(JobRun* run, const StackPlan* stack, uint32_t cycle, const std::string& cause,
+                        bool keep_lease, std::stop_token shutdown) {
+  TeardownResult result;
+  if (stack != nullptr) result.store = FlushStore(run, *stack, shutdown);
+  std::mutex mutex;  // result
+  ForEachMachine(run->plan->machines, [&](const std::string& machine) {
+    MachineTeardown one = TearDownMachine(run, machine, cycle, cause, keep_lease, shutdown);
+    v1::JobEvent row;
+    row.set_kind("teardown");
+    row.set_machine(machine);
+    row.set_message(absl::StrCat(
+        v1::TeardownVerdict_Name(one.verdict).substr(sizeof("TEARDOWN_VERDICT_") - 1), ", ", one.items.size(),
+        " items", one.leftovers.empty() ? "" : absl::StrCat("; left: ", absl::StrJoin(one.leftovers, ", ")),
+        one.note.empty() ? "" : absl::StrCat("; ", one.note)));
+    run->event(std::move(row));
+    std::lock_guard lock(mutex);
+    result.verdict = Worst(result.verdict, one.verdict);
+    if (one.verdict != v1::TEARDOWN_VERDICT_CLEAN) {
+      const bool dirty = one.verdict == v1::TEARDOWN_VERDICT_DIRTY;
+      const std::string what = dirty ? absl::StrCat("left: ", absl::StrJoin(one.leftovers, ", ")) : one.note;
+      result.quarantine.emplace_back(machine, absl::StrCat("tear-down of job ", run->job_id,
+                                                           dirty ? " not clean: " : " not proven: ", what));
+      result.reasons.push_back(MakeReason(dirty ? "teardown_dirty" : "teardown_unknown",
+                                          absl::StrCat("tear-down on ", machine, ": ", what), machine));
+    }
+    result.machines.push_back(std::move(one));
+  });
+  std::sort(result.machines.begin(), result.machines.end(),
+            [](const auto& a, const auto& b) { return a.machine < b.machine; });
+  return result;
+}
+
+}  // namespace poolmark::controller

@@ -1,0 +1,323 @@
+#include "controller/steps/verify.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/steps/evidence_json.h"
+#include "controller/steps/pool_checks.h"
+#include "controller/steps/verify_diagnosis.h"
+
+namespace poolmark::controller {
+namespace {
+
+constexpr int kAnswerTokens = 8;
+
+class Verifier {
+ public:
+  Verifier(JobRun* run, const StackPlan& stack, uint32_t cycle, VerifyEvidence* evidence)
+      : run_(*run), stack_(stack), cycle_(cycle), evidence_(*evidence) {
+    for (const PlannedProcess& process : stack.processes) {
+      if (IsEngine(process)) engines_.push_back(&process);
+    }
+    // At least two chunks and four blocks, so that whole ones are there to load.
+    words_ = std::max({256, 2 * stack.kv.chunk_tokens.value_or(0), 4 * stack.kv.block_tokens}) + 32;
+  }
+
+  void Run() {
+    if (!ThroughRouter()) return;
+    ReadVersions();
+    const bool split =
+        stack_.strategy == spec::Strategy::kSplit || stack_.strategy == spec::Strategy::kSplitOffload;
+    if (split) {
+      if (!Split()) return;
+    } else if (!EveryEngine()) {
+      return;
+    }
+    if (stack_.strategy == spec::Strategy::kShared) Shared();
+  }
+
+ private:
+  v1::CheckResult* Start(const std::string& id, const std::string& expected) {
+    v1::CheckResult check;
+    check.set_id(id);
+    check.set_expected(expected);
+    began_ = run_.clock->Steady();
+    evidence_.checks.push_back(std::move(check));
+    return &evidence_.checks.back();
+  }
+  bool End(v1::CheckResult* check, bool passed, const std::string& observed, const std::string& hint = "") {
+    check->set_outcome(passed ? v1::OUTCOME_PASS : v1::OUTCOME_FAIL);
+    check->set_observed(observed);
+    if (!passed) check->set_hint(hint);
+    check->set_duration_ns((run_.clock->Steady() - began_).count());
+    run_.Check(*check);
+    return passed;
+  }
+
+  std::string Prompt(const std::string& tag) const {
+    return UniquePrompt(absl::StrCat(run_.job_id, "/", cycle_, "/", stack_.name, "/", tag), words_);
+  }
+
+  bool ThroughRouter() {
+    v1::CheckResult* check = Start("tokens_through_router", "a request to the pool's entry returns tokens");
+    evidence_.model = stack_.model;
+    if (evidence_.model.empty()) {
+      auto model = FirstModel(run_, run_.plan->head, stack_.entry_url);
+      if (!model.ok())
+        return End(check, false, std::string(model.status().message()),
+                   "name the model in the stack's params");
+      evidence_.model = *model;
+    }
+    auto answer =
+        Ask(run_, run_.plan->head, stack_.entry_url, evidence_.model, Prompt("router"), kAnswerTokens);
+    if (!answer.ok()) {
+      return End(check, false, std::string(answer.status().message()),
+                 "an engine that is healthy but gives no tokens hangs; see the logs of router and engines");
+    }
+    return End(
+        check, true,
+        absl::StrCat(stack_.entry_url, " answered with ", answer->completion_tokens.value_or(0), " tokens"));
+  }
+
+  // Best effort: the manifest says "unknown" where an engine does not tell.
+  void ReadVersions() {
+    for (const PlannedProcess* engine : engines_) {
+      auto body = Get(run_, engine->machine, absl::StrCat(engine->base_url, "/version"));
+      if (!body.ok()) continue;
+      const size_t key = body->find("\"version\"");
+      if (key == std::string::npos) continue;
+      const size_t open = body->find('"', body->find(':', key));
+      if (open == std::string::npos) continue;
+      const size_t close = body->find('"', open + 1);
+      if (close != std::string::npos && close - open < 100)
+        evidence_.versions[engine->spec.id()] = body->substr(open + 1, close - open - 1);
+    }
+  }
+  std::string VersionOf(const PlannedProcess& engine) const {
+    auto found = evidence_.versions.find(engine.spec.id());
+    return found == evidence_.versions.end() ? "" : found->second;
+  }
+
+  // Every engine answers by itself and counts what it was asked: its counters are the ones we will read.
+  bool EveryEngine() {
+    v1::CheckResult* check = Start("engines_count", "every engine answers, and its own counters move");
+    std::vector<std::string> seen;
+    for (const PlannedProcess* engine : engines_) {
+      if (engine->metrics_url.empty())
+        return End(check, false, absl::StrCat(engine->spec.id(), " has no metrics address"),
+                   "name one in the stack file");
+      auto before = Read(run_, stack_, *engine);
+      if (!before.ok()) return End(check, false, std::string(before.status().message()));
+      const std::string prompt = Prompt(absl::StrCat("engine/", engine->spec.id()));
+      auto answer = Ask(run_, engine->machine, engine->base_url, evidence_.model, prompt, kAnswerTokens);
+      if (!answer.ok())
+        return End(check, false,
+                   absl::StrCat(engine->spec.id(), ": ", std::string(answer.status().message())));
+      stats::EngineAttribution moved;
+      const bool counted = Until(
+          [&](const EngineReading& after) {
+            moved = Between(stack_, *engine, VersionOf(*engine), *before, after);
+            return moved.sources.has_value() && moved.sources.value().prompt > 0;
+          },
+          *engine, std::chrono::seconds(5));
+      if (!counted) {
+        return End(check, false,
+                   absl::StrCat(engine->spec.id(), ": ",
+                                moved.sources.has_value() ? "its prompt token counter did not move"
+                                                          : moved.sources.reason()),
+                   "the metrics address may belong to another process, or this engine version names its "
+                   "counters differently");
+      }
+      Proof(check->id(), *engine, "prompt tokens", 0, moved.sources.value().prompt, "more than before");
+      evidence_.canaries[engine->spec.id()] = prompt;
+      seen.push_back(
+          absl::StrCat(engine->spec.id(), " ", static_cast<int64_t>(moved.sources.value().prompt)));
+    }
+    return End(check, true, absl::StrCat("prompt tokens counted: ", absl::StrJoin(seen, ", ")));
+  }
+
+  // Reads until `good` or the time is over.
+  template <class Good>
+  bool Until(Good good, const PlannedProcess& engine, Nanoseconds within) {
+    const Nanoseconds deadline = run_.clock->Steady() + within;
+    do {
+      auto after = Read(run_, stack_, engine);
+      if (after.ok() && good(*after)) return true;
+    } while (run_.clock->Steady() < deadline && WaitFor(run_.stop, run_.timing.poll));
+    return false;
+  }
+
+  void Proof(const std::string& check, const PlannedProcess& engine, const std::string& series, double before,
+             double after, const std::string& expected) {
+    evidence_.proofs[check].push_back({engine.spec.id(), engine.machine, series, before, after, expected});
+  }
+  // Every series of the page that moved, as it stood before and after.
+  void ProveMoved(const std::string& check, const PlannedProcess& engine, const EngineReading& before,
+                  const EngineReading& after) {
+    auto add = [&](const Totals& old, const Totals& now, const std::string& process,
+                   const std::string& machine) {
+      for (const auto& [key, value] : now) {
+        if (key.find("token") == std::string::npos && key.find("transfer") == std::string::npos) continue;
+        if (key.ends_with("_created") || key.find("_bucket") != std::string::npos) continue;
+        auto was = old.find(key);
+        const double from = was == old.end() ? 0 : was->second;
+        if (from == value) continue;
+        evidence_.proofs[check].push_back({process, machine, key, from, value, ""});
+      }
+    };
+    add(before.engine, after.engine, engine.spec.id(), engine.machine);
+    const PlannedProcess* cache = CacheOf(stack_, engine);
+    if (cache != nullptr) add(before.cache, after.cache, cache->spec.id(), cache->machine);
+  }
+
+  // The writer and the reader: on two machines where the pool has two.
+  std::pair<const PlannedProcess*, const PlannedProcess*> Pair() const {
+    for (const PlannedProcess* a : engines_) {
+      for (const PlannedProcess* b : engines_) {
+        if (a->machine != b->machine) return {a, b};
+      }
+    }
+    return {engines_.front(), engines_.back()};
+  }
+
+  void Shared() {
+    v1::CheckResult* check =
+        Start("cross_machine_load",
+              "one machine loads KV that another machine computed, by the reader's own counters");
+    if (engines_.size() < 2) {
+      End(check, false, "the pool has one engine: nobody is there to load what it computed",
+          "give the pool a second machine");
+      return;
+    }
+    const auto [writer, reader] = Pair();
+    stats::EngineAttribution wrote, read;
+    const Nanoseconds deadline = run_.clock->Steady() + run_.timing.kv_settle;
+    Nanoseconds settle = run_.timing.poll * 2;
+    for (int attempt = 0; !run_.stop.stop_requested(); ++attempt) {
+      // A prompt per attempt: what the reader once computed it would find in its own cache.
+      const std::string prompt = Prompt(absl::StrCat("shared/", attempt));
+      auto writer_before = Read(run_, stack_, *writer);
+      auto computed = Ask(run_, writer->machine, writer->base_url, evidence_.model, prompt, kAnswerTokens);
+      if (!writer_before.ok() || !computed.ok()) {
+        End(check, false,
+            std::string((computed.ok() ? writer_before.status() : computed.status()).message()));
+        return;
+      }
+      if (!WaitFor(run_.stop, settle)) return;
+      auto writer_after = Read(run_, stack_, *writer);
+      if (writer_after.ok())
+        wrote = Between(stack_, *writer, VersionOf(*writer), *writer_before, *writer_after);
+      auto before = Read(run_, stack_, *reader);
+      auto loaded = Ask(run_, reader->machine, reader->base_url, evidence_.model, prompt, kAnswerTokens);
+      if (!before.ok() || !loaded.ok()) {
+        End(check, false, std::string((loaded.ok() ? before.status() : loaded.status()).message()));
+        return;
+      }
+      EngineReading last;
+      const bool proven = Until(
+          [&](const EngineReading& after) {
+            last = after;
+            read = Between(stack_, *reader, VersionOf(*reader), *before, after);
+            return read.sources.has_value() && read.sources.value().remote > 0;
+          },
+          *reader, std::min<Nanoseconds>(std::chrono::seconds(2), run_.timing.kv_settle));
+      if (proven) {
+        ProveMoved(check->id(), *reader, *before, last);
+        Proof(check->id(), *reader, "prompt tokens from remote KV", 0, read.sources.value().remote,
+              "more than 0");
+        End(check, true,
+            absl::StrCat(reader->spec.id(), " on ", reader->machine, " loaded ",
+                         static_cast<int64_t>(read.sources.value().remote), " of ",
+                         static_cast<int64_t>(read.sources.value().prompt), " tokens that ",
+                         writer->spec.id(), " on ", writer->machine, " computed"));
+        return;
+      }
+      if (run_.clock->Steady() >= deadline) {
+        ProveMoved(check->id(), *reader, *before, last);
+        break;
+      }
+      settle = std::min<Nanoseconds>(settle * 2, std::chrono::seconds(5));
+    }
+    evidence_.diagnosis = DiagnoseShared(run_, stack_, *writer, *reader, wrote, read);
+    End(check, false,
+        absl::StrCat(reader->spec.id(), " on ", reader->machine, " loaded no KV of ", writer->spec.id(),
+                     " on ", writer->machine, " within ", run_.timing.kv_settle.count() / 1'000'000'000,
+                     " s"),
+        evidence_.diagnosis);
+  }
+
+  bool Split() {
+    v1::CheckResult* check = Start(
+        "decode_from_prefill", "a decode machine generates tokens from KV that a prefill machine computed");
+    std::vector<const PlannedProcess*> decode;
+    std::copy_if(engines_.begin(), engines_.end(), std::back_inserter(decode),
+                 [](const PlannedProcess* p) { return p->role == spec::Role::kDecode; });
+    std::map<const PlannedProcess*, EngineReading> before;
+    for (const PlannedProcess* engine : decode) {
+      auto reading = Read(run_, stack_, *engine);
+      if (!reading.ok())
+        return End(check, false,
+                   absl::StrCat(engine->spec.id(), ": ", std::string(reading.status().message())));
+      before[engine] = *reading;
+    }
+    auto answer =
+        Ask(run_, run_.plan->head, stack_.entry_url, evidence_.model, Prompt("split"), kAnswerTokens);
+    if (!answer.ok()) return End(check, false, std::string(answer.status().message()));
+    const Nanoseconds deadline = run_.clock->Steady() + run_.timing.kv_settle;
+    std::vector<std::pair<const PlannedProcess*, stats::EngineAttribution>> last;
+    do {
+      last.clear();
+      for (const PlannedProcess* engine : decode) {
+        auto after = Read(run_, stack_, *engine);
+        if (!after.ok()) continue;
+        stats::EngineAttribution moved = Between(stack_, *engine, VersionOf(*engine), before[engine], *after);
+        if (moved.transferred_tokens > 0) {
+          ProveMoved(check->id(), *engine, before[engine], *after);
+          Proof(check->id(), *engine, "prompt tokens received from prefill", 0, moved.transferred_tokens,
+                "more than 0");
+          return End(check, true,
+                     absl::StrCat(engine->spec.id(), " on ", engine->machine, " generated ",
+                                  answer->completion_tokens.value_or(0), " tokens from ",
+                                  static_cast<int64_t>(moved.transferred_tokens),
+                                  " tokens of KV that a prefill machine computed"));
+        }
+        last.emplace_back(engine, std::move(moved));
+      }
+    } while (run_.clock->Steady() < deadline && WaitFor(run_.stop, run_.timing.poll));
+    evidence_.diagnosis = DiagnoseSplit(run_, stack_, last);
+    return End(check, false, "no decode engine's counters show KV from a prefill machine",
+               evidence_.diagnosis);
+  }
+
+  JobRun& run_;
+  const StackPlan& stack_;
+  const uint32_t cycle_;
+  VerifyEvidence& evidence_;
+  std::vector<const PlannedProcess*> engines_;
+  int words_ = 0;
+  Nanoseconds began_{0};
+};
+
+}  // namespace
+
+StepOutcome Verify(JobRun* run, const StackPlan& stack, uint32_t cycle, VerifyEvidence* evidence) {
+  const Nanoseconds started = run->clock->Wall();
+  Verifier(run, stack, cycle, evidence).Run();
+  Status written = WriteVerify(*run, cycle, stack.name, *evidence, started);
+  if (run->stop.stop_requested()) return StepOutcome::Stopped();
+  StepOutcome outcome;
+  for (const v1::CheckResult& check : evidence->checks) {
+    if (!Stops(check)) continue;
+    outcome.kind = StepOutcome::Kind::kFailed;
+    outcome.reasons.push_back(
+        MakeReason("verify_failed",
+                   absl::StrCat("verification ", check.id(), ": ", check.observed(),
+                                check.hint().empty() ? "" : absl::StrCat("; ", check.hint())),
+                   check.machine(), check.id()));
+  }
+  if (outcome.passed() && !written.ok()) return StepOutcome::Failed("disk", std::string(written.message()));
+  return outcome;
+}
+
+}  // namespace poolmark::controller

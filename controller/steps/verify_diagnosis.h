@@ -1,0 +1,18 @@
+// Why KV of one machine did not reach another: what can be told from the plan, the counters and the store.
+#pragma once
+#include <string>
+
+#include "controller/steps/kv_probe.h"
+
+namespace poolmark::controller {
+
+// `writer` computed a prompt, `reader` was asked the same and did not load it; their attributions are of
+// those two requests.
+std::string DiagnoseShared(const JobRun& run, const StackPlan& stack, const PlannedProcess& writer,
+                           const PlannedProcess& reader, const stats::EngineAttribution& wrote,
+                           const stats::EngineAttribution& read);
+std::string DiagnoseSplit(
+    const JobRun& run, const StackPlan& stack,
+    const std::vector<std::pair<const PlannedProcess*, stats::EngineAttribution>>& decode);
+
+}  // namespace poolmark::controller
