@@ -101,7 +101,8 @@ class Cursor {
 struct Numbers {
   std::optional<int64_t> intended, sent, end, first_output, last_output, lateness, kernel_first_output, input,
       cached, output, first_tokens, session, turn;
-  bool ok = false, outcome_seen = false, counted = false, primer = false, events_seen = false;
+  bool ok = false, connected = true, outcome_seen = false, counted = false, primer = false,
+       events_seen = false;
 };
 
 std::optional<int64_t>* SlotOf(std::string_view key, Numbers* numbers) {
@@ -168,6 +169,7 @@ bool ReadField(std::string_view key, Cursor* cursor, Numbers* numbers, stats::Re
     if (!cursor->Text(&text)) return false;
     numbers->outcome_seen = true;
     numbers->ok = text == "ok";
+    numbers->connected = text != "connect";
     return true;
   }
   if (key == "output_tokens_counted" || key == "primer") {
@@ -186,7 +188,7 @@ bool ReadField(std::string_view key, Cursor* cursor, Numbers* numbers, stats::Re
 }  // namespace
 
 Status ScanRequest(std::string_view line, const std::string& where, stats::RequestFacts* out,
-                   uint64_t* session, uint32_t* turn) {
+                   uint64_t* session, uint32_t* turn, bool* connected) {
   auto events = std::move(out->events);
   events.clear();
   *out = {};
@@ -231,6 +233,7 @@ Status ScanRequest(std::string_view line, const std::string& where, stats::Reque
   out->primer = numbers.primer;
   if (session != nullptr) *session = static_cast<uint64_t>(numbers.session.value_or(0));
   if (turn != nullptr) *turn = static_cast<uint32_t>(numbers.turn.value_or(0));
+  if (connected != nullptr) *connected = numbers.connected;
   return absl::OkStatus();
 }
 
@@ -240,6 +243,7 @@ struct RequestsReader::State {
   std::string line;
   uint64_t session = 0;
   uint32_t turn = 0;
+  bool connected = true;
 };
 
 RequestsReader::RequestsReader() : state_(std::make_unique<State>()) {}
@@ -260,7 +264,7 @@ Result<bool> RequestsReader::Next(stats::RequestFacts* request) {
     if (state.line.empty()) continue;
     POOLMARK_RETURN_IF_ERROR(ScanRequest(state.line,
                                          state.path + ":" + std::to_string(state.lines->line_number()),
-                                         request, &state.session, &state.turn));
+                                         request, &state.session, &state.turn, &state.connected));
     return true;
   }
 }
@@ -270,6 +274,9 @@ uint64_t RequestsReader::session() const {
 }
 uint32_t RequestsReader::turn() const {
   return state_->turn;
+}
+bool RequestsReader::connected() const {
+  return state_->connected;
 }
 uint64_t RequestsReader::line_number() const {
   return state_->lines->line_number();

@@ -13,7 +13,7 @@ namespace poolmark::results {
 
 // One record's line. Errors name `where` ("file:12").
 Status ScanRequest(std::string_view line, const std::string& where, stats::RequestFacts* out,
-                   uint64_t* session = nullptr, uint32_t* turn = nullptr);
+                   uint64_t* session = nullptr, uint32_t* turn = nullptr, bool* connected = nullptr);
 
 class RequestsReader {
  public:
@@ -25,6 +25,7 @@ class RequestsReader {
   // Of the request read last.
   uint64_t session() const;
   uint32_t turn() const;
+  bool connected() const;  // false: there was no connection, so nothing was sent
   uint64_t line_number() const;
 
  private:

@@ -78,6 +78,12 @@ std::vector<stats::RequestFacts> ExampleRequests(const std::string& stack, int r
     request.end = at + 0.001;
     request.input_tokens = 1000;
     request.output_tokens = 20;
+    // Records hold nanoseconds.
+    const auto whole = [](double seconds) { return static_cast<double>(std::llround(seconds * 1e9)) / 1e9; };
+    for (auto& [time, tokens] : request.events) time = whole(time);
+    request.first_output = whole(*request.first_output);
+    request.last_output = whole(*request.last_output);
+    request.end = whole(request.end);
     out.push_back(request);
   }
   return out;

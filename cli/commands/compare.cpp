@@ -1,0 +1,61 @@
+#include "cli/commands/compare.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "common/base/files.h"
+#include "common/report/compare.h"
+
+namespace poolmark::cli {
+namespace {
+
+struct Flags {
+  std::vector<std::string> directories;
+  std::string html;
+  bool json = false, allow_machines = false, fail_on_worse = false;
+};
+
+Result<int> Run(const Flags& flags) {
+  report::CompareOptions options;
+  options.allow_machines = flags.allow_machines;
+  POOLMARK_ASSIGN_OR_RETURN(const auto comparison, report::CompareDirectories(flags.directories, options));
+  if (!flags.html.empty())
+    POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(flags.html, report::ComparisonPage(comparison)));
+  if (flags.json) {
+    POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::ComparisonJson(comparison));
+    std::cout << text;
+  } else {
+    std::cout << report::ComparisonText(comparison);
+  }
+  if (comparison.refused()) return 2;
+  const bool worse = std::any_of(comparison.comparisons.begin(), comparison.comparisons.end(),
+                                 [](const auto& one) { return one.verdict == "worse"; });
+  return flags.fail_on_worse && worse ? 1 : 0;
+}
+
+}  // namespace
+
+void AddCompare(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* compare = app.add_subcommand(
+      "compare",
+      "Compare results directories with the first; refuse what is not comparable and name what differs");
+  compare->add_option("directories", flags->directories, "Results directories, the baseline first")
+      ->required()
+      ->expected(2, -1);
+  compare->add_option("--html", flags->html, "Also write a page to this file");
+  compare->add_flag("--json", flags->json, "Print JSON");
+  compare->add_flag("--allow-machines", flags->allow_machines,
+                    "Compare although machines, GPUs or networks differ");
+  compare->add_flag("--fail-on-worse", flags->fail_on_worse, "Exit 1 when any figure is worse, for a gate");
+  compare->footer("Exit status: 0 compared, 1 worse (with --fail-on-worse), 2 refused.");
+  compare->callback([flags, &exit_code] {
+    const auto result = Run(*flags);
+    if (!result.ok()) std::cerr << "poolmark: " << result.status().message() << "\n";
+    exit_code = result.ok() ? *result : 2;
+  });
+}
+
+}  // namespace poolmark::cli

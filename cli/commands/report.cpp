@@ -1,0 +1,60 @@
+#include "cli/commands/report.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/report/html.h"
+#include "common/report/text.h"
+#include "common/results/layout.h"
+
+namespace poolmark::cli {
+namespace {
+
+struct Flags {
+  std::string directory, out;
+  bool json = false, no_page = false;
+};
+
+// 0: valid; 1: invalid or no result; 3: stored figures differ from what the files give, or files are damaged.
+Result<int> Run(const Flags& flags) {
+  POOLMARK_ASSIGN_OR_RETURN(const report::Recomputed job, report::Recompute(flags.directory));
+  if (!flags.no_page) {
+    const std::string path = flags.out.empty() ? JoinPath(flags.directory, results::kReportFile) : flags.out;
+    POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(path, report::ReportPage(job)));
+    if (!flags.json) std::cout << "page: " << path << "\n\n";
+  }
+  if (flags.json) {
+    POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::ReportJson(job));
+    std::cout << text;
+  } else {
+    std::cout << report::ReportText(job);
+  }
+  if (!job.problems.empty() || !job.differences.empty()) return 3;
+  return job.summary.verdict == "VALID" ? 0 : 1;
+}
+
+}  // namespace
+
+void AddReport(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* report = app.add_subcommand(
+      "report", "Compute summary, verdict and page of a results directory again, from its files alone");
+  report->add_option("directory", flags->directory, "Results directory of a job")->required();
+  report->add_option("-o,--out", flags->out,
+                     "Where to write the page (default: report.html in the directory)");
+  report->add_flag("--no-page", flags->no_page, "Write no page");
+  report->add_flag("--json", flags->json, "Print the summary, differences and problems as JSON");
+  report->footer(
+      "Exit status: 0 valid, 1 invalid or no result, 2 refused, 3 files are damaged or differ from what "
+      "follows from them.");
+  report->callback([flags, &exit_code] {
+    const auto result = Run(*flags);
+    if (!result.ok()) std::cerr << "poolmark: " << result.status().message() << "\n";
+    exit_code = result.ok() ? *result : 2;
+  });
+}
+
+}  // namespace poolmark::cli

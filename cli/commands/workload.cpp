@@ -1,0 +1,125 @@
+#include "cli/commands/workload.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/report/workload_page.h"
+#include "common/workload/generate.h"
+#include "common/workload/inspect.h"
+
+namespace poolmark::cli {
+namespace {
+
+struct InspectFlags {
+  std::string file, shape, format, token_scale, html, concurrency, rate, speedup;
+  uint32_t block_tokens = 0;
+  int64_t limit = 0;
+  double capacity = 0;
+  bool json = false;
+};
+
+Result<int> RunInspect(const InspectFlags& flags) {
+  Json spec;
+  if (flags.shape.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(spec, workload::DetectWorkload(flags.file));
+  } else {
+    spec = {{"shape", flags.shape}, {"file", flags.file}};
+  }
+  if (!flags.format.empty()) spec["format"] = flags.format;
+  if (!flags.token_scale.empty()) spec["token_scale"] = flags.token_scale;
+  if (flags.limit > 0) spec["limit"] = flags.limit;
+  for (const auto& [key, text] :
+       {std::pair{"concurrency", flags.concurrency}, {"rate", flags.rate}, {"speedup", flags.speedup}}) {
+    if (text.empty()) continue;
+    POOLMARK_ASSIGN_OR_RETURN(spec[key], ParseJson(text, std::string("--") + key));
+  }
+  POOLMARK_ASSIGN_OR_RETURN(const auto parsed, workload::ParseWorkload(spec, flags.file));
+  POOLMARK_ASSIGN_OR_RETURN(
+      const auto inspection,
+      workload::Inspect(parsed, flags.block_tokens > 0 ? std::optional(flags.block_tokens) : std::nullopt,
+                        flags.capacity > 0 ? std::optional(flags.capacity) : std::nullopt));
+  if (!flags.html.empty())
+    POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(flags.html, report::WorkloadPage(inspection)));
+  if (flags.json) {
+    POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(workload::ToJson(inspection), 1));
+    std::cout << text << "\n";
+  } else {
+    std::cout << workload::ToText(inspection);
+  }
+  return 0;
+}
+
+void AddInspect(CLI::App& parent, int& exit_code) {
+  auto flags = std::make_shared<InspectFlags>();
+  CLI::App* inspect =
+      parent.add_subcommand("inspect", "Reusable share, working set and reuse by cache size of a workload");
+  inspect
+      ->add_option("file", flags->file,
+                   "A trace, a session file, or a workload as a JSON object with `shape`; .zst too")
+      ->required();
+  inspect->add_option("--shape", flags->shape, "trace or agentic; by default recognised by the first line");
+  inspect->add_option("--format", flags->format,
+                      "mooncake, qwen-bailian, azure-2023, azure-2024 or burstgpt");
+  inspect->add_option("--block-tokens", flags->block_tokens,
+                      "Count reuse in whole blocks of the engine (default: the trace's own blocks, else 16)");
+  inspect->add_option("--token-scale", flags->token_scale, "Shrink every block and output, such as 1/32");
+  inspect->add_option("--limit", flags->limit, "Read that many requests or sessions");
+  inspect->add_option("--concurrency", flags->concurrency, "Users at once, for the working set");
+  inspect->add_option("--rate", flags->rate, "Requests per second, for the working set");
+  inspect->add_option("--speedup", flags->speedup, "Trace speed, for the working set");
+  inspect->add_option("--capacity-tokens", flags->capacity,
+                      "Tokens that the pool's GPU caches hold, for the working set ratio");
+  inspect->add_option("--html", flags->html, "Also write a page with the picture to this file");
+  inspect->add_flag("--json", flags->json, "Print JSON");
+  inspect->callback([flags, &exit_code] {
+    const auto result = RunInspect(*flags);
+    if (!result.ok()) std::cerr << "poolmark: " << result.status().message() << "\n";
+    exit_code = result.ok() ? *result : 2;
+  });
+}
+
+struct GenerateFlags {
+  std::string spec, out, format = "mooncake";
+};
+
+void AddGenerate(CLI::App& parent, int& exit_code) {
+  auto flags = std::make_shared<GenerateFlags>();
+  CLI::App* generate = parent.add_subcommand(
+      "generate",
+      "Write a workload's requests as a trace or as token ids, so that another tool can send the same");
+  generate
+      ->add_option("workload", flags->spec,
+                   "Workload as a JSON object with `shape`, or a file that inspect recognises")
+      ->required();
+  generate
+      ->add_option("--format", flags->format,
+                   "mooncake: block ids as in the Mooncake traces; tokens: prompts as lists of token ids")
+      ->check(CLI::IsMember({"mooncake", "tokens"}));
+  generate->add_option("-o,--out", flags->out, "File to write; .zst compresses")->required();
+  generate->callback([flags, &exit_code] {
+    const auto result = workload::Generate(flags->spec, flags->format == "tokens", flags->out);
+    if (result.ok()) {
+      std::cout << flags->out << ": " << *result << " requests\n";
+    } else {
+      std::cerr << "poolmark: " << result.status().message() << "\n";
+    }
+    exit_code = result.ok() ? 0 : 2;
+  });
+}
+
+}  // namespace
+
+void AddWorkload(CLI::App& app, int& exit_code) {
+  CLI::App* workload =
+      app.add_subcommand("workload", "What a workload is worth to a cache, without an engine");
+  workload->require_subcommand(1);
+  AddInspect(*workload, exit_code);
+  AddGenerate(*workload, exit_code);
+}
+
+}  // namespace poolmark::cli

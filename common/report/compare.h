@@ -1,0 +1,40 @@
+// `poolmark compare DIR DIR…`: results of several jobs against the first, or the reasons why they cannot be
+// compared. Pure but for reading.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "common/report/recompute.h"
+#include "common/results/summary_file.h"
+
+namespace poolmark::report {
+
+// Something that is not the same in two directories.
+struct Unlike {
+  std::string directory;  // the other one
+  std::string what;       // "workload code: token_scale"
+  std::string first, other;
+  bool refuses = false;  // it makes the results incomparable
+};
+
+struct JobComparison {
+  std::vector<std::string> directories;
+  std::vector<Unlike> unlike;
+  std::vector<results::SummaryComparison> comparisons;  // `baseline` and `candidate` are "<job>:<stack>"
+  std::vector<std::string> notes;
+  bool refused() const;
+};
+
+struct CompareOptions {
+  bool allow_machines = false;  // other machines, GPUs or networks may differ
+};
+
+// An error when a directory cannot be read; what differs is data.
+Result<JobComparison> CompareDirectories(const std::vector<std::string>& directories,
+                                         const CompareOptions& options);
+
+std::string ComparisonText(const JobComparison& comparison);
+Result<std::string> ComparisonJson(const JobComparison& comparison);
+std::string ComparisonPage(const JobComparison& comparison);
+
+}  // namespace poolmark::report

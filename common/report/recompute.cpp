@@ -1,0 +1,203 @@
+#include "common/report/recompute.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/base/digest.h"
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/results/compute.h"
+#include "common/results/layout.h"
+#include "common/results/requests_file.h"
+#include "common/results/summarize.h"
+#include "common/results/sums.h"
+#include "common/workload/measure.h"
+#include "common/workload/source.h"
+
+namespace poolmark::report {
+namespace {
+
+bool Same(const Json& left, const Json& right) {
+  if (left.is_number() && right.is_number()) {
+    const double a = left.get<double>(), b = right.get<double>();
+    return a == b || std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+  }
+  return left == right;
+}
+
+std::string Shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text.size() > 80 ? text.substr(0, 77) + "..." : text;
+}
+
+// Every place where two trees differ, in order.
+void Differ(const Json& stored, const Json& computed, const std::string& path, const std::string& file,
+            std::vector<Difference>* out) {
+  if (out->size() >= kMaxDifferences) return;
+  if (stored.is_object() && computed.is_object()) {
+    for (const auto& [key, value] : computed.items()) {
+      const std::string below = path.empty() ? key : path + "." + key;
+      if (!stored.contains(key)) {
+        out->push_back({file, below, "(nothing)", Shown(value)});
+      } else {
+        Differ(stored[key], value, below, file, out);
+      }
+    }
+    for (const auto& [key, value] : stored.items()) {
+      if (!computed.contains(key))
+        out->push_back({file, path.empty() ? key : path + "." + key, Shown(value), "(nothing)"});
+    }
+  } else if (stored.is_array() && computed.is_array() && stored.size() == computed.size()) {
+    for (size_t i = 0; i < stored.size(); ++i)
+      Differ(stored[i], computed[i], path + "[" + std::to_string(i) + "]", file, out);
+  } else if (!Same(stored, computed)) {
+    out->push_back({file, path, Shown(stored), Shown(computed)});
+  }
+}
+
+template <class T>
+void Compare(const T& stored, const T& computed, const std::string& file, std::vector<Difference>* out) {
+  const auto left = results::Encode(stored), right = results::Encode(computed);
+  if (!left.ok() || !right.ok()) return;
+  const auto a = ParseJson(*left, file), b = ParseJson(*right, file);
+  if (!a.ok() || !b.ok()) return;
+  std::vector<Difference> found;
+  Differ(*a, *b, "", file, &found);
+  out->insert(out->end(), found.begin(), found.end());
+}
+
+// The workload's own figures again, where its settings and its file are in the directory.
+class WorkloadCheck {
+ public:
+  WorkloadCheck(const results::Directory& directory, Recomputed* out) : directory_(directory), out_(*out) {}
+
+  void Check(const results::RepeatFile& repeat, results::RepeatFile* again) {
+    const auto& workloads = directory_.job.workloads;
+    const auto at = std::find_if(workloads.begin(), workloads.end(), [&](const auto& workload) {
+      return workload.name == repeat.facts.point.workload;
+    });
+    if (at == workloads.end() || at->options.empty()) return;
+    auto reuse = Measure(*at, repeat);
+    if (!reuse.ok()) {
+      if (reuse.status().code() != absl::StatusCode::kNotFound) {
+        out_.problems.push_back({results::DirectoryOf(repeat), "the reusable share was not computed again: " +
+                                                                   std::string(reuse.status().message())});
+      }
+      return;
+    }
+    results::ReuseFacts& facts = again->facts.reuse;
+    facts.reusable = reuse->share();
+    facts.reusable_uncut = reuse->share_uncut();
+    facts.reusable_lifetime = reuse->share_lifetime();
+    facts.working_set_tokens = static_cast<double>(reuse->working_set_tokens);
+    facts.curve = reuse->curve;
+  }
+
+ private:
+  Result<workload::Reuse> Measure(const results::JobWorkload& job, const results::RepeatFile& repeat) {
+    POOLMARK_ASSIGN_OR_RETURN(Json options,
+                              ParseJson(job.options, "job.json: workloads." + job.name + ".options"));
+    if (!options.is_object())
+      return InvalidInput("job.json", "options of workload " + job.name + " are no object");
+    if (options.contains("file")) {
+      const std::string path = JoinPath(directory_.path, job.input);
+      if (job.input.empty() || !FileExists(path)) return NotFound(path, "the input is not in the directory");
+      POOLMARK_ASSIGN_OR_RETURN(const std::string sum, Sha256OfFile(path));
+      if (!job.input_sha256.empty() && sum != job.input_sha256)
+        return InvalidInput(path, "is not the input that was used: its SHA-256 differs");
+      options["file"] = path;
+    }
+    Level(repeat.facts.point.level, &options);
+    POOLMARK_ASSIGN_OR_RETURN(const auto spec,
+                              workload::ParseWorkload(options, "job.json: workload " + job.name));
+    POOLMARK_ASSIGN_OR_RETURN(const auto source, workload::OpenWorkload(spec));
+    const std::string requests =
+        JoinPath(JoinPath(directory_.path, results::DirectoryOf(repeat)), results::kRequestsFile);
+    POOLMARK_ASSIGN_OR_RETURN(const auto reader, results::RequestsReader::Open(requests));
+    std::vector<workload::SentRequest> sent;
+    stats::RequestFacts request;
+    for (;;) {
+      POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&request));
+      if (!more) break;
+      if (!reader->connected()) continue;
+      sent.push_back({reader->session(), reader->turn(), request.start, request.end, request.primer});
+    }
+    return workload::MeasureReuse(*source, spec, std::move(sent), repeat.facts.measured_from,
+                                  repeat.facts.measured_to,
+                                  std::max<uint32_t>(1, repeat.facts.reuse.block_tokens));
+  }
+
+  // "c16", "r5", "x2" as the workload's own setting.
+  static void Level(const std::string& level, Json* options) {
+    if (level.size() < 2) return;
+    const double value = std::atof(level.c_str() + 1);
+    for (const char* key : {"concurrency", "rate", "speedup"}) options->erase(key);
+    if (level[0] == 'c') (*options)["concurrency"] = static_cast<int64_t>(value);
+    if (level[0] == 'r') (*options)["rate"] = value;
+    if (level[0] == 'x') (*options)["speedup"] = value;
+  }
+
+  const results::Directory& directory_;
+  Recomputed& out_;
+};
+
+void CheckFiles(const std::string& path, Recomputed* out) {
+  if (!FileExists(JoinPath(path, results::kSumsFile))) {
+    out->problems.push_back({std::string(results::kSumsFile),
+                             "is missing: the files cannot be checked against what was written"});
+    return;
+  }
+  const auto sums = results::CheckSums(path);
+  if (!sums.ok()) {
+    out->problems.push_back({std::string(results::kSumsFile), std::string(sums.status().message())});
+    return;
+  }
+  for (const auto& problem : *sums) {
+    if (problem.path == results::kReportFile) continue;  // a report may be written again
+    if (problem.problem == "not listed") continue;
+    out->problems.push_back({problem.path, problem.problem == "differs"
+                                               ? "was changed after it was written (SHA-256 differs)"
+                                               : "is missing"});
+  }
+  out->checked.push_back("SHA-256 of every file");
+}
+
+}  // namespace
+
+Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& options) {
+  Recomputed out;
+  POOLMARK_ASSIGN_OR_RETURN(out.directory, results::ReadDirectory(path));
+  out.problems = out.directory.problems;
+  if (options.check_sums) CheckFiles(path, &out);
+  WorkloadCheck workload(out.directory, &out);
+  for (const results::RepeatFile& stored : out.directory.repeats) {
+    results::RepeatFile again = stored;
+    const std::string directory = results::DirectoryOf(stored);
+    workload.Check(stored, &again);
+    const std::string requests = JoinPath(JoinPath(path, directory), results::kRequestsFile);
+    auto figures = results::ComputeRepeat(again.facts, requests);
+    if (figures.ok()) {
+      again.figures = std::move(*figures);
+      Compare(stored, again, directory + "/" + std::string(results::kRepeatFile), &out.differences);
+    } else {
+      out.problems.push_back(
+          {directory + "/" + std::string(results::kRequestsFile),
+           std::string(figures.status().message()) + " (the figures shown are the stored ones)"});
+    }
+    out.repeats.push_back(std::move(again));
+  }
+  const results::ManifestFile none;
+  out.summary = results::Summarize(out.directory.job, out.directory.manifest ? *out.directory.manifest : none,
+                                   out.repeats, results::RequestsIn(path));
+  if (!out.directory.manifest) {
+    out.summary.publishable = false;
+    out.summary.held_back_by.push_back("there is no manifest that names the tools");
+  }
+  if (out.directory.summary)
+    Compare(*out.directory.summary, out.summary, std::string(results::kSummaryFile), &out.differences);
+  out.checked.push_back(std::to_string(out.repeats.size()) + " repeats from their requests and evidence");
+  return out;
+}
+
+}  // namespace poolmark::report

@@ -1,0 +1,37 @@
+// A results directory judged again from its files alone (design, promise 3): figures from requests.jsonl.zst,
+// verdicts from the stored evidence, the summary from both; and where that differs from what is stored. Pure
+// but for reading.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "common/results/directory.h"
+
+namespace poolmark::report {
+
+struct Difference {
+  std::string file;  // "points/cand/code-c4/repeat_2/repeat.json"
+  std::string path;  // "figures.requests.ttft.p99"
+  std::string stored, computed;
+};
+
+struct Recomputed {
+  results::Directory directory;  // as stored
+  std::vector<results::RepeatFile>
+      repeats;                          // figures computed again; stored ones where requests cannot be read
+  results::SummaryFile summary;         // computed again
+  std::vector<Difference> differences;  // at most kMaxDifferences a file
+  std::vector<results::Problem> problems;  // files that could not be read or checked
+  std::vector<std::string> checked;        // what was recomputed, for the reader
+};
+
+inline constexpr size_t kMaxDifferences = 20;
+
+struct RecomputeOptions {
+  bool check_sums = true;  // against SHA256SUMS; off while the directory is still being written
+};
+
+// Refused like results::ReadDirectory.
+Result<Recomputed> Recompute(const std::string& directory, const RecomputeOptions& options = {});
+
+}  // namespace poolmark::report

@@ -1,0 +1,25 @@
+// Parts of the report below the pictures, each an HTML fragment. Internal to this directory; pure.
+#pragma once
+#include <string>
+
+#include "common/report/recompute.h"
+
+namespace poolmark::report {
+
+std::string Badge(const std::string& text, const std::string& style);
+// "<div class="box bad"><p>title</p><ul>…</ul></div>"; nothing for an empty list.
+std::string Box(const std::string& style, const std::string& title, const std::vector<std::string>& lines);
+// Table in a scrolling region. Cells are HTML already; the first of a row is its head.
+std::string Table(const std::string& label, const std::vector<std::string>& head,
+                  const std::vector<std::vector<std::string>>& rows, const std::string& style = "");
+
+std::string PointTable(const results::SummaryPoint& point);
+std::string ComparisonSection(const results::SummaryFile& summary);
+std::string RepeatSection(const Recomputed& job);
+std::string TransferSection(const Recomputed& job);
+std::string StepsSection(const Recomputed& job);
+std::string PlanSection(const Recomputed& job);
+std::string SourcesSection(const Recomputed& job);
+std::string FilesSection(const Recomputed& job);
+
+}  // namespace poolmark::report

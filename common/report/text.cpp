@@ -1,0 +1,115 @@
+#include "common/report/text.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/json.h"
+#include "common/report/charts.h"
+#include "common/report/format.h"
+#include "common/results/figures.h"
+
+namespace poolmark::report {
+namespace {
+
+using results::SummaryPoint;
+
+std::string FigureText(const SummaryPoint& point, const std::string& name) {
+  const auto at = point.figures.find(name);
+  return at == point.figures.end() ? "–" : FormatInterval(at->second);
+}
+
+void AddConcerns(const SummaryPoint& point, std::string* out) {
+  const std::string name = point.point.stack + " " + point.point.workload + "-" + point.point.level;
+  for (const auto& repeat : point.repeats) {
+    for (const auto& reason : repeat.reasons) {
+      *out += "invalid: " + name + " repeat " + std::to_string(repeat.repeat) + ": " +
+              std::string(stats::ReasonSentence(reason.reason)) + " (" + reason.detail + ")\n";
+    }
+  }
+  for (const auto& warning : point.warnings) *out += "warning: " + name + ": " + warning + "\n";
+  if (point.preliminary) *out += "preliminary: " + name + ": fewer than three valid repeats\n";
+  for (const auto& note : point.notes) *out += "note: " + name + ": " + note + "\n";
+}
+
+}  // namespace
+
+std::string ReportText(const Recomputed& job) {
+  const auto& summary = job.summary;
+  std::string out = "job " + summary.job_id + ": " + summary.state + ", " +
+                    (summary.verdict == "VALID"     ? "valid"
+                     : summary.verdict == "INVALID" ? "invalid"
+                                                    : "no result") +
+                    ", " + (summary.publishable ? "publishable" : "not publishable") + "\n";
+  if (!job.directory.job.reason.empty()) out += "ended early: " + job.directory.job.reason + "\n";
+  std::string line;
+  for (const auto& point : summary.points) {
+    if (point.measured_line != line) out += point.measured_line + "\n";
+    line = point.measured_line;
+  }
+  if (!summary.points.empty()) {
+    std::vector<std::vector<std::string>> rows = {
+        {"point", "repeats", "TTFT P50", "TTFT P99", "TPOT P50", "tokens/s", "reused", "captured"}};
+    for (const auto& point : summary.points) {
+      const auto& repeats = point.repeats;
+      const auto valid =
+          std::count_if(repeats.begin(), repeats.end(), [](const auto& repeat) { return repeat.valid; });
+      rows.push_back({point.point.stack + " " + point.point.workload + "-" + point.point.level +
+                          (point.diagnostic ? " (diagnostic)" : ""),
+                      std::to_string(valid) + "/" + std::to_string(repeats.size()),
+                      FigureText(point, "ttft_p50_seconds"), FigureText(point, "ttft_p99_seconds"),
+                      FigureText(point, "tpot_p50_seconds"), FigureText(point, "output_tokens_per_second"),
+                      FigureText(point, "reused"), FigureText(point, "reuse_captured")});
+    }
+    out += "\n" + TextTable(rows);
+    rows = {{"prompt tokens from", "GPU", "host", "storage", "remote", "computed", "not attributed"}};
+    for (const auto& point : summary.points) {
+      rows.push_back({point.point.stack + " " + point.point.workload + "-" + point.point.level,
+                      FigureText(point, "source_gpu"), FigureText(point, "source_host"),
+                      FigureText(point, "source_storage"), FigureText(point, "source_remote"),
+                      FigureText(point, "source_computed"), FigureText(point, "source_not_attributed")});
+    }
+    out += "\n" + TextTable(rows);
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"against " + summary.baseline, "figure", "change", "verdict"}};
+  for (const auto& one : summary.comparisons) {
+    if (one.figure != "ttft_p50_seconds" && one.figure != "ttft_p99_seconds" &&
+        one.figure != "output_tokens_per_second" && one.figure != "reused")
+      continue;
+    rows.push_back({one.candidate + " " + one.workload + "-" + one.level, results::TitleOf(one.figure),
+                    FormatValue(one.relative, "share"),
+                    one.verdict + (one.repeats_needed
+                                       ? " (" + std::to_string(*one.repeats_needed) + " repeats would tell)"
+                                       : "")});
+  }
+  if (rows.size() > 1) out += "\n" + TextTable(rows);
+  std::string concerns;
+  for (const auto& point : summary.points) AddConcerns(point, &concerns);
+  for (const auto& line_ : summary.held_back_by) concerns += "held back: " + line_ + "\n";
+  for (const auto& note : summary.notes) concerns += "note: " + note + "\n";
+  if (!concerns.empty()) out += "\n" + concerns;
+  for (const auto& problem : job.problems) out += "file: " + problem.path + ": " + problem.message + "\n";
+  for (const auto& one : job.differences)
+    out += "differs: " + one.file + ": " + one.path + " is " + one.stored + ", computed again " +
+           one.computed + "\n";
+  if (job.problems.empty() && job.differences.empty())
+    out += "\nEvery stored figure and verdict follows from the files.\n";
+  return out;
+}
+
+Result<std::string> ReportJson(const Recomputed& job) {
+  POOLMARK_ASSIGN_OR_RETURN(const std::string summary, results::Encode(job.summary));
+  POOLMARK_ASSIGN_OR_RETURN(Json json, ParseJson(summary, "summary"));
+  Json out = {{"summary", std::move(json)},
+              {"problems", Json::array()},
+              {"differences", Json::array()},
+              {"checked", job.checked}};
+  for (const auto& problem : job.problems)
+    out["problems"].push_back({{"path", problem.path}, {"problem", problem.message}});
+  for (const auto& one : job.differences)
+    out["differences"].push_back(
+        {{"file", one.file}, {"path", one.path}, {"stored", one.stored}, {"computed", one.computed}});
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, DumpJson(out, 1));
+  return text + "\n";
+}
+
+}  // namespace poolmark::report

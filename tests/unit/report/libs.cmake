@@ -1,0 +1,1 @@
+list(APPEND _sources ${CMAKE_CURRENT_SOURCE_DIR}/unit/results/example.cpp)

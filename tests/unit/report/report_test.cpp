@@ -1,0 +1,169 @@
+// A results directory judged again from its files, and the pages.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/report/compare.h"
+#include "common/report/html.h"
+#include "common/report/text.h"
+#include "common/results/layout.h"
+#include "common/results/sums.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/results/example.h"
+
+using namespace poolmark;
+using namespace poolmark::report;
+using poolmark::test::TempDir;
+
+namespace {
+
+Recomputed Again(const std::string& directory) {
+  auto job = Recompute(directory);
+  INFO(job.status().ToString());
+  REQUIRE(job.ok());
+  return std::move(*job);
+}
+
+void Replace(const std::string& path, const std::string& from, const std::string& to) {
+  std::string text = *ReadFile(path);
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+  REQUIRE(AtomicWriteFile(path, text).ok());
+}
+
+}  // namespace
+
+TEST_CASE("an untouched directory follows from its files", "[J6]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  REQUIRE(results::WriteSums(dir.path()).ok());
+  const auto job = Again(dir.path());
+  for (const auto& one : job.differences)
+    INFO(one.file + " " + one.path + " " + one.stored + " " + one.computed);
+  CHECK(job.differences.empty());
+  CHECK(job.problems.empty());
+  CHECK(job.summary.verdict == "VALID");
+  CHECK_THAT(ReportText(job), Catch::Contains("Measured over 15 min after a 5 min warm-up") &&
+                                  Catch::Contains("Every stored figure"));
+}
+
+TEST_CASE("an edited figure, an edited verdict and an edited summary are found", "[I8]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  REQUIRE(results::WriteSums(dir.path()).ok());
+  const std::string repeat = dir / "points/cand/code-c4/repeat_1/repeat.json";
+  Replace(repeat, "\"output_tokens\": 9000.0", "\"output_tokens\": 9999.0");
+  auto job = Again(dir.path());
+  REQUIRE_FALSE(job.differences.empty());
+  CHECK(job.differences[0].path == "figures.requests.output_tokens");
+  CHECK(job.differences[0].computed == "9000.0");
+  REQUIRE(job.problems.size() == 1);
+  CHECK_THAT(job.problems[0].message, Catch::Contains("SHA-256 differs"));
+  Replace(dir / "summary.json", "\"verdict\": \"VALID\"", "\"verdict\": \"INVALID\"");
+  job = Again(dir.path());
+  CHECK(job.summary.verdict == "VALID");
+}
+
+TEST_CASE("evidence decides the verdict, whatever is stored", "[I1][I8]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  for (int repeat = 1; repeat <= 3; ++repeat) {
+    Replace(dir / ("points/cand/code-c4/repeat_" + std::to_string(repeat) + "/repeat.json"),
+            "\"silences\": []", R"("silences": [{"machine": "n2", "seconds": 14.2, "from": ""}])");
+  }
+  const auto job = Again(dir.path());
+  CHECK(job.summary.verdict == "INVALID");
+  const std::string page = ReportPage(job);
+  CHECK_THAT(page,
+             Catch::Contains("a machine stopped responding during the job (n2: nothing heard for 14.2 s"));
+  CHECK_THAT(page, Catch::Contains("diagnostics, never results"));
+}
+
+TEST_CASE("truncated requests at any byte are named, the rest still counts", "[C28]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  const std::string path = dir / "points/base/code-c4/repeat_2/requests.jsonl.zst";
+  const std::string whole = *ReadFile(path);
+  for (const size_t cut : {size_t{0}, size_t{3}, whole.size() / 2, whole.size() - 1}) {
+    REQUIRE(AtomicWriteFile(path, whole.substr(0, cut)).ok());
+    const auto job = Again(dir.path());
+    const bool named = std::any_of(job.problems.begin(), job.problems.end(), [](const auto& problem) {
+      return problem.path.find("repeat_2/requests") != std::string::npos;
+    });
+    const bool differs = !job.differences.empty();
+    INFO("cut at " << cut);
+    CHECK((named || differs));
+    CHECK(job.repeats.size() == 6);
+  }
+}
+
+TEST_CASE("the page holds everything it needs and asks the network for nothing", "[I8][J6]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  const auto job = WriteReport(dir.path(), {false});
+  REQUIRE(job.ok());
+  const std::string page = *ReadFile(dir / "report.html");
+  CHECK_THAT(page, Catch::Contains("Measured over 15 min after a 5 min warm-up"));
+  CHECK_THAT(page, Catch::Contains("Chart.js v3.9.1"));
+  CHECK(page.find("src=\"http") == std::string::npos);
+  CHECK(page.find("<link rel=\"stylesheet\"") == std::string::npos);
+  CHECK_THAT(page, Catch::Contains("default-src 'none'"));
+  for (const char* id :
+       {"ttft-p50-seconds-code", "output-tokens-per-second-code", "sources-code", "captured-code",
+        "curve-code", "percentiles-code", "time-code", "slo-mlperf-llama2-70b-code"}) {
+    INFO(id);
+    CHECK_THAT(page, Catch::Contains("<canvas id=\"" + std::string(id) + "-canvas\""));
+  }
+  CHECK_THAT(page, Catch::Contains("KV travels from n1 to n2 over tcp"));
+  // For looking at it in a browser.
+  if (const char* out = std::getenv("POOLMARK_KEEP_REPORT")) REQUIRE(AtomicWriteFile(out, page).ok());
+}
+
+TEST_CASE("names in files cannot break out of the page", "[J6]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  Replace(dir / "job.json", "\"reason\": \"\"",
+          R"("reason": "</script><script>alert(1)</script><img src=x onerror=alert(2)>")");
+  const std::string page = ReportPage(Again(dir.path()));
+  CHECK(page.find("<script>alert") == std::string::npos);
+  CHECK(page.find("<img src=x") == std::string::npos);
+}
+
+TEST_CASE("comparison refuses what is not comparable and names it", "[M26]") {
+  TempDir one, two;
+  test::WriteExample(one.path());
+  test::WriteExample(two.path());
+  auto out = CompareDirectories({one.path(), two.path()}, {});
+  REQUIRE(out.ok());
+  CHECK_FALSE(out->refused());
+  REQUIRE_FALSE(out->comparisons.empty());
+  for (const auto& comparison : out->comparisons)
+    CHECK((comparison.verdict == "same" || !comparison.relative.has_value()));
+  Replace(two / "job.json", "\"starting_state\": \"empty\"", "\"starting_state\": \"warm\"");
+  Replace(two / "job.json", "\"token_scale\": \"1\"", "\"token_scale\": \"1/32\"");
+  out = CompareDirectories({one.path(), two.path()}, {});
+  REQUIRE(out.ok());
+  CHECK(out->refused());
+  CHECK(out->comparisons.empty());
+  const std::string text = ComparisonText(*out);
+  CHECK_THAT(text, Catch::Contains("starting_state is warm, in the first it is empty"));
+  CHECK_THAT(text, Catch::Contains("workload code: token_scale is 1/32"));
+  CHECK_THAT(ComparisonPage(*out), Catch::Contains("cannot be compared"));
+  CHECK_FALSE(CompareDirectories({one.path()}, {}).ok());
+}
+
+TEST_CASE("a job compares its stacks with the baseline, sessions paired", "[E11]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  const auto job = Again(dir.path());
+  const auto at = std::find_if(job.summary.comparisons.begin(), job.summary.comparisons.end(),
+                               [](const auto& one) { return one.figure == "ttft_p50_seconds"; });
+  REQUIRE(at != job.summary.comparisons.end());
+  CHECK(at->verdict == "better");
+  CHECK(at->pairs == 3);
+  CHECK(*at->relative == Approx(-0.5).margin(0.02));
+  CHECK(at->paired_sessions == 3 * 450);
+  CHECK(*at->session_relative < -0.3);
+}
