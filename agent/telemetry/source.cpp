@@ -1,0 +1,202 @@
+#include "agent/telemetry/source.h"
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "agent/facts/gpus.h"
+#include "agent/telemetry/host_readers.h"
+#include "agent/telemetry/redis_info.h"
+#include "common/base/json.h"
+
+namespace poolmark::agent {
+namespace {
+
+Reading Failed(std::string why) {
+  Reading reading;
+  reading.failure = std::move(why);
+  return reading;
+}
+
+bool IsAllSmiPower(const std::string& name) {
+  return name == "all_smi_gpu_power_consumption_watts" || name == "all_smi_chassis_power_watts";
+}
+
+}  // namespace
+
+Reading ReadingOf(std::string_view text, const prom::Dialect& dialect, bool amd_gpus) {
+  const auto keep = [&dialect](std::string_view name) {
+    return dialect.Keeps(name) || dialect.MarksRestart(name);
+  };
+  const auto page = prom::ParseText(text, {}, keep);
+  if (!page.ok()) return Failed(std::string(page.status().message()));
+  Reading reading;
+  PointBuilder points(dialect);
+  for (const prom::Sample& sample : page->samples) {
+    if (dialect.MarksRestart(sample.name)) {
+      std::string key = sample.name;
+      for (const auto& [name, value] : sample.labels) absl::StrAppend(&key, ",", name, "=", value);
+      reading.identity.emplace_back(std::move(key), PythonFloat(sample.value));
+      continue;
+    }
+    if (amd_gpus && dialect.name == "all-smi" && IsAllSmiPower(sample.name)) {
+      points.AddMissing(sample.name, sample.labels,
+                        "all-smi gives AMD GPU power in kilowatts under a name in watts");
+      continue;
+    }
+    points.Add(sample.name, sample.labels, sample.value);
+  }
+  reading.points = points.Take();
+  return reading;
+}
+
+PageSource::PageSource(Options options)
+    : Source(options.label, options.interval, true), options_(std::move(options)) {}
+
+Reading PageSource::Read() {
+  http::Request request;
+  request.url = options_.url;
+  request.timeout = options_.timeout;
+  request.max_body_bytes = 10u << 20;
+  request.headers.emplace_back("Accept", "text/plain;version=0.0.4");
+  const auto response = options_.client->Send(request);
+  if (!response.ok()) return Failed(std::string(response.status().message()));
+  if (response->status != 200)
+    return Failed(absl::StrCat(options_.url.ToString(), " answered with status ", response->status));
+  return ReadingOf(response->body, *options_.dialect, options_.amd_gpus);
+}
+
+RedisSource::RedisSource(std::string label, Nanoseconds interval, Nanoseconds timeout, std::string host,
+                         uint16_t port, const prom::Dialect* dialect)
+    : Source(std::move(label), interval, true),
+      timeout_(timeout),
+      host_(std::move(host)),
+      port_(port),
+      dialect_(dialect) {}
+
+Reading RedisSource::Read() {
+  const auto answer = RedisCommand(host_, port_, {"INFO"}, timeout_);
+  if (!answer.ok()) return Failed(std::string(answer.status().message()));
+  const auto info = ParseRedisInfo(*answer);
+  if (!info.ok()) return Failed(std::string(info.status().message()));
+  return ReadingOf(*info, *dialect_);
+}
+
+HostSource::HostSource(Options options)
+    : Source("node", options.interval, true),
+      options_(std::move(options)),
+      trees_(options_.root, static_cast<double>(::sysconf(_SC_CLK_TCK))) {}
+
+Reading HostSource::Read() {
+  Reading reading;
+  PointBuilder points(*options_.dialect);
+  if (options_.exporter_covers) {
+    ReadExtraRdmaCounters(options_.root, &points);
+  } else {
+    ReadProc(options_.root, &points);
+    ReadRdmaCounters(options_.root, &points);
+  }
+  if (options_.engines) {
+    trees_.NextRound();
+    for (const Engine& engine : options_.engines()) {
+      const prom::Labels labels = {{"process", engine.id}};
+      const Measured<TreeCpu> cpu = trees_.Read(engine.pid);
+      if (cpu.has_value()) {
+        points.Add("engine_cpu_seconds_total", labels, (*cpu).seconds);
+        points.Add("engine_processes", labels, (*cpu).processes);
+      } else {
+        points.AddMissing("engine_cpu_seconds_total", labels, cpu.reason());
+      }
+    }
+  }
+  reading.points = points.Take();
+  return reading;
+}
+
+GpuSource::GpuSource(Nanoseconds interval, std::string vendor, Spawner* spawner, const prom::Dialect* dialect)
+    : Source("node", interval, false), vendor_(std::move(vendor)), spawner_(spawner), dialect_(dialect) {}
+
+Reading GpuSource::Read() {
+  const bool nvidia = vendor_ == "nvidia";
+  const Command& command = nvidia ? NvidiaSmiReadings() : AmdSmiReadings();
+  const auto output = RunCommand(*spawner_, command, std::chrono::seconds(10));
+  if (!output.ok()) return Failed(std::string(output.status().message()));
+  if (!output->ok()) return Failed(Describe(command, *output));
+  const auto readings = nvidia ? ParseNvidiaSmiReadings(output->out) : ParseAmdSmiReadings(output->out);
+  if (!readings.ok()) return Failed(std::string(readings.status().message()));
+  Reading reading;
+  PointBuilder points(*dialect_);
+  const std::string refused = absl::StrCat(command.argv[0], " gives no value");
+  for (const GpuReading& gpu : *readings) {
+    const prom::Labels labels = {{"gpu", std::to_string(gpu.index)}, {"uuid", gpu.uuid}};
+    const auto add = [&](const char* name, const std::optional<double>& value) {
+      if (value) {
+        points.Add(name, labels, *value);
+      } else {
+        points.AddMissing(name, labels, refused);
+      }
+    };
+    add("gpu_power_watts", gpu.power_watts);
+    add("gpu_utilization_ratio", gpu.utilization_ratio);
+    add("gpu_memory_used_bytes", gpu.memory_used_bytes);
+  }
+  reading.points = points.Take();
+  return reading;
+}
+
+PowerSource::PowerSource(std::string label, Nanoseconds interval, std::string reader,
+                         std::function<Measured<double>()> read, const prom::Dialect* dialect)
+    : Source(std::move(label), interval, false),
+      reader_(std::move(reader)),
+      read_(std::move(read)),
+      dialect_(dialect) {}
+
+Reading PowerSource::Read() {
+  Reading reading;
+  PointBuilder points(*dialect_);
+  const Measured<double> watts = read_();
+  if (watts.has_value()) {
+    points.Add("node_power_watts", {{"reader", reader_}}, *watts);
+  } else {
+    points.AddMissing("node_power_watts", {{"reader", reader_}}, watts.reason());
+  }
+  reading.points = points.Take();
+  return reading;
+}
+
+PerfSource::PerfSource(Nanoseconds interval, MemoryEvents events, Spawner* spawner,
+                       const prom::Dialect* dialect)
+    : Source("node", interval, false), events_(std::move(events)), spawner_(spawner), dialect_(dialect) {}
+
+Reading PerfSource::Read() {
+  Reading reading;
+  PointBuilder points(*dialect_);
+  MemoryBandwidth bandwidth{NotMeasured{events_.missing}, NotMeasured{events_.missing}};
+  if (events_.missing.empty()) {
+    Command command{{"perf", "stat", "-x", ";", "-a"}, {}};
+    for (const auto* list : {&events_.read, &events_.write}) {
+      for (const std::string& event : *list) command.argv.insert(command.argv.end(), {"-e", event});
+    }
+    command.argv.insert(command.argv.end(), {"--", "sleep", "1"});
+    const auto output = RunCommand(*spawner_, command, std::chrono::seconds(10));
+    if (!output.ok() || !output->ok()) {
+      const NotMeasured why{output.ok() ? Describe(command, *output)
+                                        : std::string(output.status().message())};
+      bandwidth = {why, why};
+    } else {
+      bandwidth = ParsePerfStat(output->err, events_, 1.0);  // perf prints to standard error
+    }
+  }
+  const auto add = [&](const char* name, const Measured<double>& value) {
+    if (value.has_value()) {
+      points.Add(name, {}, *value);
+    } else {
+      points.AddMissing(name, {}, value.reason());
+    }
+  };
+  add("memory_controller_read_bytes_per_second", bandwidth.read_bytes_per_second);
+  add("memory_controller_write_bytes_per_second", bandwidth.write_bytes_per_second);
+  reading.points = points.Take();
+  return reading;
+}
+
+}  // namespace poolmark::agent
