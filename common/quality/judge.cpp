@@ -15,7 +15,7 @@ namespace poolmark::quality {
 namespace {
 
 constexpr int kTries = 5;
-// So many answers in a row without any reply: the judge is gone, the rest stays unrated.
+// So many answers in a row without any completion: the judge is gone, the rest stays unrated.
 constexpr int kGivenUpAfter = 8;
 
 struct Triple {
@@ -43,28 +43,34 @@ std::vector<Triple> Triples(const LoadedDirectory& directory, const std::string&
   return out;
 }
 
+// Whether the judge's server was heard of: any HTTP answer, and a completion.
+struct Contact {
+  bool reached = false;
+  bool answered = false;
+};
+
 class Caller {
  public:
   Caller(const JudgeOptions& options, const JudgeTemplates& templates, const JudgeContext& context)
       : options_(options), templates_(templates), context_(context) {}
 
-  // `replied` becomes true when the server answered anything over HTTP.
-  JudgeRating Rate(const Triple& t, bool* replied, std::string* problem) const {
+  JudgeRating Rate(const Triple& t, Contact* contact, std::string* problem) const {
     JudgeRating rating;
     rating.answer_first =
-        Ask(AnswerFirstPrompt(templates_, t.question, t.answer, t.reference), replied, problem);
+        Ask(AnswerFirstPrompt(templates_, t.question, t.answer, t.reference), contact, problem);
     rating.reference_first =
-        Ask(ReferenceFirstPrompt(templates_, t.question, t.answer, t.reference), replied, problem);
+        Ask(ReferenceFirstPrompt(templates_, t.question, t.answer, t.reference), contact, problem);
     return rating;
   }
 
  private:
-  std::optional<double> Ask(const std::string& prompt, bool* replied, std::string* problem) const {
+  std::optional<double> Ask(const std::string& prompt, Contact* contact, std::string* problem) const {
     for (int i = 0; i < kTries && !context_.interrupted->load(); ++i) {
-      Result<std::string> reply = Reply(prompt, replied);
+      bool wait = true;
+      Result<std::string> reply = Reply(prompt, contact, &wait);
       if (!reply.ok()) {
         *problem = std::string(reply.status().message());
-        if (i + 1 < kTries) context_.sleep(std::chrono::milliseconds(250) * (1 << i));
+        if (wait && i + 1 < kTries) context_.sleep(std::chrono::milliseconds(250) * (1 << i));
         continue;
       }
       if (std::optional<double> rating = ParseRating(*reply)) return rating;
@@ -73,7 +79,7 @@ class Caller {
     return std::nullopt;
   }
 
-  Result<std::string> Reply(const std::string& prompt, bool* replied) const {
+  Result<std::string> Reply(const std::string& prompt, Contact* contact, bool* wait) const {
     http::Request request;
     request.method = "POST";
     POOLMARK_ASSIGN_OR_RETURN(request.url, http::ParseUrl(ApiBase(options_.url) + "/chat/completions"));
@@ -87,13 +93,17 @@ class Caller {
     request.timeout = options_.timeout;
     request.max_body_bytes = 4u << 20;
     POOLMARK_ASSIGN_OR_RETURN(http::Response response, context_.client->Send(request));
-    *replied = true;
+    contact->reached = true;
     std::string where = request.url.ToString();
     if (response.status != 200) {
+      // Waiting does not help against a request that is refused.
+      *wait = response.status == 408 || response.status == 409 || response.status == 429 ||
+              response.status >= 500;
       return Unavailable(
           where, absl::StrCat("answered ", response.status, ": ", ValidUtf8(response.body.substr(0, 120))));
     }
     POOLMARK_ASSIGN_OR_RETURN(Json json, ParseJson(RepairJsonText(response.body), where));
+    contact->answered = true;
     // Only what the judge says, not what it thinks.
     auto text = json.is_object() ? Json::json_pointer("/choices/0/message/content") : Json::json_pointer("/");
     if (!json.is_object() || !json.contains(text) || !json.at(text).is_string()) return std::string();
@@ -107,16 +117,16 @@ class Caller {
 
 // One right and one wrong known answer; nothing when the judge tells them apart.
 Result<std::optional<std::string>> SanityCheck(const Caller& caller, const JudgeOptions& options) {
-  bool replied = false;
+  Contact contact;
   std::string problem;
   JudgeRating right =
-      caller.Rate({"", "What is the capital of France?", "Paris", "Paris"}, &replied, &problem);
-  if (!replied) {
+      caller.Rate({"", "What is the capital of France?", "Paris", "Paris"}, &contact, &problem);
+  if (!contact.reached) {
     return Unavailable(options.url, absl::StrCat("the judge cannot be reached: ", problem),
                        "check --judge-url");
   }
   JudgeRating wrong =
-      caller.Rate({"", "What is the capital of France?", "A bicycle", "Paris"}, &replied, &problem);
+      caller.Rate({"", "What is the capital of France?", "A bicycle", "Paris"}, &contact, &problem);
   if (!right.score() || !wrong.score())
     return std::optional(absl::StrCat("the judge gave no rating to a known answer: ", problem));
   if (*right.score() <= *wrong.score()) {
@@ -142,11 +152,11 @@ class Pool {
   void Loop() {
     for (size_t i = next_++; i < work_.size(); i = next_++) {
       if (context_.interrupted->load() || silent_in_a_row_ >= kGivenUpAfter) return;
-      bool replied = false;
+      Contact contact;
       std::string problem;
-      JudgeRating rating = caller_.Rate(work_[i], &replied, &problem);
+      JudgeRating rating = caller_.Rate(work_[i], &contact, &problem);
       if (context_.interrupted->load()) return;
-      silent_in_a_row_ = replied ? 0 : silent_in_a_row_ + 1;
+      silent_in_a_row_ = contact.answered ? 0 : silent_in_a_row_ + 1;
       Status saved = rating.score() ? cache_->Add(work_[i].key, rating) : absl::OkStatus();
       std::lock_guard lock(mutex_);
       if (!saved.ok()) {
