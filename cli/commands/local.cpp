@@ -1,0 +1,126 @@
+// Small commands that need no controller: init, cat, completion, and the hidden help-markdown.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands/completion.h"
+#include "cli/commands/examples.h"
+#include "cli/output/exit_code.h"
+#include "cli/output/table.h"
+#include "common/base/files.h"
+#include "common/base/zstd_file.h"
+
+namespace poolmark::cli {
+namespace {
+
+int Fail(const Status& status) {
+  WriteErr(ErrorText({ErrorOf(status)}, Format::kTable));
+  return ExitCodeOf(status);
+}
+
+int WriteExamples(const std::string& directory, bool force) {
+  Status made = MakeDirs(directory);
+  if (!made.ok()) return Fail(made);
+  for (const ExampleFile& file : kExamples) {
+    const std::string path = JoinPath(directory, file.name);
+    if (FileExists(path) && !force)
+      return Fail(
+          InvalidInput(path, "it exists already", "give another directory, or --force to replace it"));
+  }
+  for (const ExampleFile& file : kExamples) {
+    const std::string path = JoinPath(directory, file.name);
+    Status written = AtomicWriteFile(path, file.text);
+    if (!written.ok()) return Fail(written);
+    WriteOut(path + "\n");
+  }
+  return kExitOk;
+}
+
+int Cat(const std::vector<std::string>& paths) {
+  constexpr size_t kFlushBytes = 1u << 16;
+  for (const std::string& path : paths) {
+    auto reader = LineReader::Open(path);
+    if (!reader.ok()) return Fail(reader.status());
+    std::string line, pending;
+    for (;;) {
+      auto more = (*reader)->Next(&line);
+      if (!more.ok() || !*more) {
+        WriteOut(pending);
+        if (!more.ok()) return Fail(more.status());
+        break;
+      }
+      pending += line;
+      pending += '\n';
+      if (pending.size() >= kFlushBytes) {
+        WriteOut(pending);
+        pending.clear();
+      }
+    }
+  }
+  return kExitOk;
+}
+
+CommandNode NodeOf(const CLI::App* app) {
+  CommandNode node{app->get_name(), app->get_description(), {}, {}};
+  for (const CLI::Option* option : app->get_options()) {
+    for (const std::string& name : option->get_lnames())
+      node.options.push_back({"--" + name, option->get_description()});
+    for (const std::string& name : option->get_snames())
+      node.options.push_back({"-" + name, option->get_description()});
+  }
+  for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_group().empty()) continue;  // hidden
+    node.commands.push_back(NodeOf(command));
+    for (const std::string& alias : command->get_aliases()) {
+      CommandNode again = node.commands.back();
+      again.name = alias;
+      node.commands.push_back(again);
+    }
+  }
+  return node;
+}
+
+std::string MarkdownOf(const CLI::App* app, const std::string& path) {
+  std::string text = "\n### " + path + "\n\n```\n" + app->help(path.substr(0, path.rfind(' '))) + "```\n";
+  // CLI11 starts a help text with the description and leaves trailing blanks.
+  for (size_t at = text.find(" \n"); at != std::string::npos; at = text.find(" \n")) text.erase(at, 1);
+  for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) text += MarkdownOf(command, path + " " + command->get_name());
+  }
+  return text;
+}
+
+}  // namespace
+
+void AddLocal(CLI::App& app, int& exit_code) {
+  auto directory = std::make_shared<std::string>(".");
+  auto force = std::make_shared<bool>(false);
+  CLI::App* init = app.add_subcommand("init", "Write commented examples: pool.yaml, stack.yaml, job.yaml");
+  init->add_option("DIR", *directory, "Where to")->capture_default_str();
+  init->add_flag("--force", *force, "Replace files that exist");
+  init->callback([directory, force, &exit_code] { exit_code = WriteExamples(*directory, *force); });
+
+  auto paths = std::make_shared<std::vector<std::string>>();
+  CLI::App* cat =
+      app.add_subcommand("cat", "Print .jsonl.zst files of a results directory as JSON Lines, for pipes");
+  cat->add_option("FILE", *paths, "Files; plain ones too")->required();
+  cat->callback([paths, &exit_code] { exit_code = Cat(*paths); });
+
+  auto shell = std::make_shared<std::string>();
+  CLI::App* completion =
+      app.add_subcommand("completion", "Print completions: source <(poolmark completion bash)");
+  completion->add_option("SHELL", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion->callback([shell, &app] { WriteOut(CompletionScript(NodeOf(&app), *shell)); });
+
+  CLI::App* markdown = app.add_subcommand("help-markdown", "Print docs/cli.md's reference part")->group("");
+  markdown->callback([&app] {
+    std::string text;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      if (!command->get_group().empty()) text += MarkdownOf(command, "poolmark " + command->get_name());
+    }
+    WriteOut(text);
+  });
+}
+
+}  // namespace poolmark::cli

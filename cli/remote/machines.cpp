@@ -1,0 +1,90 @@
+// machines, machine drain|undrain|quarantine|clear|revoke.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "cli/output/exit_code.h"
+#include "cli/remote/commands.h"
+#include "cli/remote/show.h"
+#include "common/base/digest.h"
+#include "common/base/time_format.h"
+#include "common/base/units.h"
+
+namespace poolmark::cli {
+namespace {
+
+std::string GpuText(const v1::Facts& facts) {
+  if (facts.gpus().empty()) return "none";
+  return absl::StrCat(facts.gpus_size(), " × ", facts.gpus(0).model());
+}
+
+std::string ClockText(const v1::Machine& machine) {
+  if (!machine.has_clock_offset_ns()) return "not measured";
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%+.2f ms", static_cast<double>(machine.clock_offset_ns()) / 1e6);
+  return buffer;
+}
+
+void AddRow(const v1::Machine& machine, Table* table) {
+  std::string age = FormatDuration(
+      std::chrono::duration_cast<std::chrono::seconds>(Nanoseconds(machine.last_heartbeat_age_ns())));
+  table->Add({{machine.name()},
+              {MachineWord(machine.state()), MachineColour(machine.state())},
+              {machine.job_id()},
+              {machine.address()},
+              {age},
+              {ClockText(machine)},
+              {GpuText(machine.facts())},
+              {machine.agent_version()},
+              {machine.reason()}});
+}
+
+Table MachineTable() {
+  return Table({"MACHINE", "STATE", "JOB", "ADDRESS", "HEARD", "CLOCK", "GPUS", "AGENT", "REASON"});
+}
+
+}  // namespace
+
+int RunMachines(const MachineOptions& options) {
+  const Format format = options.remote.format();
+  auto session = Session::Open(options.remote);
+  if (!session.ok()) return Fail(session.status(), format);
+  v1::ListMachinesRequest request;
+  request.set_with_facts(options.facts || format == Format::kTable);
+  auto reply = rpc::Call((*session)->stub(), &v1::ControllerService::Stub::ListMachines, request,
+                         rpc::Deadline("ControllerService/ListMachines"));
+  if (!reply.ok()) return Fail(WithAdvice(reply.status(), (*session)->context()), format);
+  Table table = MachineTable();
+  std::vector<Json> rows;
+  for (const auto& machine : reply->machines()) {
+    AddRow(machine, &table);
+    rows.push_back(MachineJson(machine));
+  }
+  WriteOut(format == Format::kTable ? table.Text() : JsonRows(rows, format));
+  return kExitOk;
+}
+
+int RunMachineAction(const MachineOptions& options) {
+  const Format format = options.remote.format();
+  auto session = Session::Open(options.remote);
+  if (!session.ok()) return Fail(session.status(), format);
+  std::string word = options.action;
+  for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  v1::MachineAction action = v1::MACHINE_ACTION_UNSPECIFIED;
+  if (!v1::MachineAction_Parse("MACHINE_ACTION_" + word, &action))
+    return Fail(InvalidInput("machine", absl::StrCat("'", options.action, "' is no action")), format);
+  v1::SetMachineStateRequest request;
+  request.set_request_id(NewUuid());
+  request.set_machine(options.machine);
+  request.set_action(action);
+  request.set_reason(options.reason);
+  auto reply = rpc::Call((*session)->stub(), &v1::ControllerService::Stub::SetMachineState, request,
+                         rpc::Deadline("ControllerService/SetMachineState"));
+  if (!reply.ok()) return Fail(WithAdvice(reply.status(), (*session)->context()), format);
+  Table table = MachineTable();
+  AddRow(reply->machine(), &table);
+  WriteOut(format == Format::kTable ? table.Text() : JsonText(MachineJson(reply->machine()), format));
+  return kExitOk;
+}
+
+}  // namespace poolmark::cli
