@@ -43,7 +43,11 @@ std::string DigestOf(const std::string& path) {
 }  // namespace
 
 AgentService::AgentService(Runs* runs, rpc::Streams* streams, process::Secrets secrets)
-    : runs_(runs), streams_(streams), secrets_(std::move(secrets)), spawner_(MakeSpawner()) {}
+    : runs_(runs),
+      streams_(streams),
+      secrets_(std::move(secrets)),
+      spawner_(MakeSpawner()),
+      line_rate_(spawner_.get(), MakeFactsContext()) {}
 
 grpc::Status AgentService::AcquireLease(grpc::ServerContext*, const v1::AcquireLeaseRequest* request,
                                         v1::AcquireLeaseResponse* response) {
@@ -54,16 +58,21 @@ grpc::Status AgentService::AcquireLease(grpc::ServerContext*, const v1::AcquireL
   return grpc::Status::OK;
 }
 
-v1::Facts AgentService::Facts(bool refresh) {
-  std::lock_guard lock(facts_mutex_);
-  Nanoseconds now = RealClock().Steady();
-  if (!refresh && facts_at_.count() != 0 && now - facts_at_ < std::chrono::minutes(1)) return facts_;
+FactsContext AgentService::MakeFactsContext() {
   FactsContext context;
   context.spawner = spawner_.get();
   context.work_dir = runs_->config().work_dir;
   context.containment = runs_->containment();
   auto allow = process::AllowList::Load(runs_->config().allow_file);
   if (allow.ok()) context.executables = allow->names();
+  return context;
+}
+
+v1::Facts AgentService::Facts(bool refresh) {
+  std::lock_guard lock(facts_mutex_);
+  Nanoseconds now = RealClock().Steady();
+  if (!refresh && facts_at_.count() != 0 && now - facts_at_ < std::chrono::minutes(1)) return facts_;
+  FactsContext context = MakeFactsContext();
   facts_ = ReadFacts(context);
   facts_at_ = now;
   return facts_;

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "agent/api/runs.h"
+#include "agent/checks/line_rate.h"
 #include "agent/facts/command.h"
 #include "agent/facts/facts.h"
 #include "agent/process/launch.h"
@@ -16,9 +17,10 @@
 
 namespace poolmark::agent {
 
-using AgentServiceBase = v1::AgentService::WithCallbackMethod_WatchProcesses<
-    v1::AgentService::WithCallbackMethod_StreamLogs<v1::AgentService::WithCallbackMethod_Teardown<
-        v1::AgentService::WithCallbackMethod_FetchFile<v1::AgentService::Service>>>>;
+using AgentServiceBase =
+    v1::AgentService::WithCallbackMethod_WatchProcesses<v1::AgentService::WithCallbackMethod_StreamLogs<
+        v1::AgentService::WithCallbackMethod_Teardown<v1::AgentService::WithCallbackMethod_FetchFile<
+            v1::AgentService::WithCallbackMethod_RunChecks<v1::AgentService::Service>>>>>;
 
 class AgentService final : public AgentServiceBase {
  public:
@@ -27,6 +29,8 @@ class AgentService final : public AgentServiceBase {
   grpc::Status AcquireLease(grpc::ServerContext*, const v1::AcquireLeaseRequest*,
                             v1::AcquireLeaseResponse*) override;
   grpc::Status GetFacts(grpc::ServerContext*, const v1::GetFactsRequest*, v1::GetFactsResponse*) override;
+  grpc::Status MeasureLine(grpc::ServerContext*, const v1::MeasureLineRequest*,
+                           v1::MeasureLineResponse*) override;
   grpc::Status StartProcess(grpc::ServerContext*, const v1::StartProcessRequest*,
                             v1::StartProcessResponse*) override;
   grpc::Status StopProcess(grpc::ServerContext*, const v1::StopProcessRequest*,
@@ -42,6 +46,8 @@ class AgentService final : public AgentServiceBase {
                                                                const v1::StreamLogsRequest*) override;
   grpc::ServerWriteReactor<v1::TeardownResponse>* Teardown(grpc::CallbackServerContext*,
                                                            const v1::TeardownRequest*) override;
+  grpc::ServerWriteReactor<v1::RunChecksResponse>* RunChecks(grpc::CallbackServerContext*,
+                                                             const v1::RunChecksRequest*) override;
   grpc::ServerWriteReactor<v1::FetchFileResponse>* FetchFile(grpc::CallbackServerContext*,
                                                              const v1::FetchFileRequest*) override;
 
@@ -51,6 +57,7 @@ class AgentService final : public AgentServiceBase {
   void Resume();
 
  private:
+  FactsContext MakeFactsContext();
   Status StartOne(const v1::StartProcessRequest& request, v1::StartProcessResponse* response);
   Status MakeDirectories(ActiveRun& run, const v1::ProcessSpec& spec);
   Status WriteFiles(ActiveRun& run, const v1::ProcessSpec& spec);
@@ -65,6 +72,7 @@ class AgentService final : public AgentServiceBase {
   rpc::Streams* streams_;
   process::Secrets secrets_;
   std::unique_ptr<Spawner> spawner_;
+  LineRate line_rate_;
   std::mutex facts_mutex_;  // guards what follows; held while the facts are read
   v1::Facts facts_;
   Nanoseconds facts_at_{0};

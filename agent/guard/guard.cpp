@@ -318,6 +318,12 @@ Fault Guard::Answer(const Record& request, std::vector<Record>* data, Record* ok
         request.Get("id"),
         std::chrono::nanoseconds(request.Signed("grace_ns").value_or(options_.grace.count())));
   }
+  if (request.name == "members") {
+    for (const Member& member : containment_->Members()) {
+      data->push_back(Record("member").Add("pid", member.pid).Add("start", member.start_time));
+    }
+    return {};
+  }
   if (request.name == "find") {
     if (auto process = supervisor_->Find(request.Get("request"))) data->push_back(std::move(*process));
     return {};
@@ -345,6 +351,7 @@ void Guard::TearDown() {
   options.cause = cause_;
   options.grace = teardown_grace_;
   options.kill_wait = options_.kill_wait;
+  options.command_limit = options_.command_limit;
   options.keep = keep_;
   options.damages = damages_;
   Teardown teardown(options, &run_, containment_.get(), supervisor_.get(), &poller_);

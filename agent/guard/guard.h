@@ -25,6 +25,7 @@ struct GuardOptions {
   std::chrono::nanoseconds deadline{0};  // of the lease, on CLOCK_BOOTTIME
   std::chrono::nanoseconds grace = std::chrono::seconds(30);
   std::chrono::nanoseconds kill_wait = std::chrono::seconds(15);
+  std::chrono::nanoseconds command_limit = std::chrono::seconds(60);  // one command to a container engine
   bool use_cgroup = true;
   bool adopt = false;           // the ledger of a dead guard: nothing may be started any more
   std::optional<unsigned> uid;  // owner of the work directory

@@ -19,6 +19,7 @@ constexpr char kUsage[] =
     "  --work-name NAME   its name\n"
     "  --grace NS         between SIGTERM and SIGKILL when the lease runs out\n"
     "  --kill-wait NS     after SIGKILL\n"
+    "  --command-limit NS for one command to a container engine\n"
     "  --uid N --gid N    owner of the work directory\n"
     "  --log-segment N    bytes of one log file\n"
     "  --no-cgroup        contain by subreaper, session and environment marker only\n"
@@ -66,6 +67,8 @@ bool Parse(int argc, char** argv, poolmark::guard::GuardOptions* options) {
       options->grace = std::chrono::nanoseconds(number);
     } else if (flag == "--kill-wait") {
       options->kill_wait = std::chrono::nanoseconds(number);
+    } else if (flag == "--command-limit") {
+      options->command_limit = std::chrono::nanoseconds(number);
     } else if (flag == "--uid") {
       options->uid = static_cast<unsigned>(number);
     } else if (flag == "--gid") {

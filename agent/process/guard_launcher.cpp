@@ -40,6 +40,7 @@ std::vector<std::string> Arguments(const GuardStart& start) {
   number("--deadline", start.deadline.count());
   number("--grace", start.grace.count());
   number("--kill-wait", start.kill_wait.count());
+  number("--command-limit", start.command_limit.count());
   if (!start.work_name.empty())
     argv.insert(argv.end(), {"--work-base", start.work_base, "--work-name", start.work_name});
   if (start.uid) number("--uid", *start.uid);

@@ -21,6 +21,7 @@ struct GuardStart {
   std::string work_name;
   Nanoseconds grace = std::chrono::seconds(30);
   Nanoseconds kill_wait = std::chrono::seconds(15);
+  Nanoseconds command_limit = std::chrono::seconds(60);  // one command to a container engine
   std::optional<unsigned> uid;
   std::optional<unsigned> gid;
   std::optional<uint64_t> log_segment_bytes;

@@ -307,3 +307,34 @@ TEST_CASE("only a controller's certificate is served", "[live]") {
     CHECK(absl::IsPermissionDenied(refused.status()));
   }
 }
+
+TEST_CASE("preflight checks of this machine come one by one, and leftovers of runs are named",
+          "[C28][live]") {
+  AgentFixture fixture;
+  fixture.StartAgent();
+  REQUIRE(fixture.Acquire().ok());
+  v1::RunChecksRequest request;
+  *request.mutable_lease() = fixture.Lease();
+  request.mutable_plan()->add_executables("sh");
+  request.mutable_plan()->add_executables("vllm");
+  request.mutable_plan()->add_secrets("hf");
+  request.mutable_plan()->set_loopback_only(true);
+  for (const char* id : {"executables", "secrets", "leftovers", "ports_free"}) request.add_only(id);
+  std::map<std::string, v1::CheckResult> results;
+  bool last = false;
+  Status status = rpc::ReadStream<v1::RunChecksResponse>(
+      [&](grpc::ClientContext* context) { return fixture.stub->RunChecks(context, request); }, 60s, {},
+      [&](v1::RunChecksResponse& message) {
+        if (message.has_result()) results[message.result().id()] = message.result();
+        last = message.last();
+        return true;
+      });
+  INFO(status);
+  REQUIRE(status.ok());
+  CHECK(last);
+  REQUIRE(results.size() == 4);
+  CHECK(results["executables"].outcome() == v1::OUTCOME_FAIL);
+  CHECK(results["executables"].ShortDebugString().find("vllm: ") != std::string::npos);
+  CHECK(results["secrets"].outcome() == v1::OUTCOME_FAIL);
+  CHECK(results["ports_free"].outcome() == v1::OUTCOME_SKIPPED);  // the plan names none
+}

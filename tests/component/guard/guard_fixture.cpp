@@ -55,6 +55,7 @@ GuardFixture::GuardFixture(std::function<void(process::GuardStart*)> change) {
   start_.work_name = start_.run;
   start_.kill_wait = std::chrono::seconds(10);
   if (change) change(&start_);
+  run_dir_ = start_.run_directory;
   auto pid = process::StartGuard(start_);
   INFO((pid.ok() ? "" : std::string(pid.status().message())));
   REQUIRE(pid.ok());

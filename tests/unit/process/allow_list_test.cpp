@@ -1,0 +1,119 @@
+#include "agent/process/allow_list.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "agent/process/secrets.h"
+#include "common/base/digest.h"
+#include "common/base/files.h"
+#include "tests/support/temp_dir.h"
+
+using namespace poolmark;
+using namespace poolmark::process;
+using poolmark::test::TempDir;
+
+namespace {
+
+bool Says(const Status& status, const std::string& text) {
+  return std::string(status.message()).find(text) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("an allow-list permits what it names and nothing else") {
+  TempDir dir;
+  REQUIRE(AtomicWriteFile(dir / "tool", "#!/bin/sh\n", 0755).ok());
+  std::string digest = Sha256Hex("#!/bin/sh\n");
+  std::string yaml =
+      "version: 1\nexecutables:\n  sh: /bin/sh\n  tool: {path: " + (dir / "tool") + ", sha256: " + digest +
+      "}\nimages: [vllm/vllm-openai@sha256:aa]\ncontainers: {docker: /usr/bin/docker}\nmounts: [/models]\n"
+      "devices: [/dev/infiniband, /dev/kfd]\nports: [8000]\n";
+  auto list = AllowList::Parse(yaml, "allow.yaml");
+  REQUIRE(list.ok());
+  CHECK(list->Executable("sh")->path == "/bin/sh");
+  CHECK(list->Executable("/bin/sh")->name == "sh");
+  CHECK(list->Executable("tool").ok());
+  CHECK(list->names() == std::vector<std::string>{"sh", "tool"});
+  for (const char* other : {"bash", "/bin/bash", "../sh", "sh ", "", "/bin/sh;true", "SH"}) {
+    INFO(other);
+    auto refused = list->Executable(other);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(ErrorOf(refused.status()).code == "not_allowed");
+  }
+  CHECK(Says(list->Executable("/opt/x/vllm").status(), "\"  vllm: /opt/x/vllm\""));
+  // The file was changed since it was allowed.
+  REQUIRE(AtomicWriteFile(dir / "tool", "#!/bin/sh\necho other\n", 0755).ok());
+  CHECK(ErrorOf(list->Executable("tool").status()).code == "digest");
+
+  CHECK(list->Image("vllm/vllm-openai@sha256:aa").ok());
+  CHECK(Says(list->Image("vllm/vllm-openai@sha256:bb"), "- vllm/vllm-openai@sha256:bb"));
+  CHECK(Says(list->Image("vllm/vllm-openai:latest"), "has no digest"));
+  CHECK(*list->ContainerTool("docker") == "/usr/bin/docker");
+  CHECK(Says(list->ContainerTool("podman").status(), "podman: "));
+  CHECK(list->Mount("/models").ok());
+  CHECK(list->Mount("/models/llama").ok());
+  for (const char* bad : {"/modelsx", "/models/../etc", "/", "models", "/var/run/docker.sock", "/models/"})
+    CHECK_FALSE(list->Mount(bad).ok());
+  CHECK(list->Device("/dev/infiniband/uverbs0").ok());
+  CHECK(list->Device("/dev/kfd:/dev/kfd:rw").ok());
+  CHECK_FALSE(list->Device("/dev/sda").ok());
+  CHECK(list->MayProbe(8000));
+  CHECK_FALSE(list->MayProbe(8001));
+}
+
+TEST_CASE("all mistakes of an allow-list are told at once, with line and column") {
+  auto list = AllowList::Parse(
+      "version: 2\nexecutables:\n  a: relative\n  b: {path: /bin/b, sha256: xyz}\n  c: {sha: 1, path: "
+      "/bin/../c}\nimages: [x:latest]\n"
+      "wrong: 1\nports: [0]\n",
+      "allow.yaml");
+  REQUIRE_FALSE(list.ok());
+  for (const char* part : {"allow.yaml:1:", "allow.yaml:3:6", "allow.yaml:4:", "unknown key 'sha'",
+                           "has no digest", "'wrong'", "'0' is no TCP port"}) {
+    INFO(part);
+    CHECK(Says(list.status(), part));
+  }
+  CHECK_FALSE(AllowList::Parse("a: [", "allow.yaml").ok());
+  CHECK_FALSE(AllowList::Parse("- a", "allow.yaml").ok());
+  CHECK(AllowList::Parse("", "allow.yaml").ok());
+}
+
+TEST_CASE("an allow-list that others can write is not believed") {
+  TempDir dir;
+  std::string path = dir / "allow.yaml";
+  CHECK(Says(AllowList::Load(path)->Executable("sh").status(), path));  // absent: allows nothing
+  REQUIRE(AtomicWriteFile(path, "version: 1\nexecutables: {sh: /bin/sh}\n", 0644).ok());
+  CHECK(AllowList::Load(path).ok());
+  for (mode_t mode : {0664u, 0646u, 0666u}) {
+    REQUIRE(chmod(path.c_str(), mode) == 0);
+    CHECK(Says(AllowList::Load(path).status(), "can be written by others"));
+  }
+  REQUIRE(chmod(path.c_str(), 0600) == 0);
+  REQUIRE(symlink(path.c_str(), (dir / "link").c_str()) == 0);
+  CHECK_FALSE(AllowList::Load(dir / "link").ok());
+  if (geteuid() == 0) {
+    REQUIRE(chown(path.c_str(), 12345, 0) == 0);
+    CHECK(Says(AllowList::Load(path).status(), "belongs to user 12345"));
+  }
+}
+
+TEST_CASE("secrets come from files that only their owner can read", "[C12]") {
+  TempDir dir;
+  REQUIRE(MakeDirs(dir / "s", 0700).ok());
+  REQUIRE(MakeDirs(dir / "cred", 0700).ok());
+  REQUIRE(AtomicWriteFile(dir / "s/hf", "hf_1\n", 0600).ok());
+  REQUIRE(AtomicWriteFile(dir / "s/open", "x\n", 0644).ok());
+  REQUIRE(AtomicWriteFile(dir / "s/two", "a\nb\n", 0600).ok());
+  REQUIRE(AtomicWriteFile(dir / "s/both", "file", 0600).ok());
+  REQUIRE(AtomicWriteFile(dir / "cred/both", "credential", 0400).ok());
+  Secrets secrets(dir / "s", dir / "cred");
+  CHECK(*secrets.Get("hf") == "hf_1");
+  CHECK(*secrets.Get("both") == "credential");
+  for (const char* bad : {"open", "two", "absent", "../s/hf", "", ".hf", "a/b"})
+    CHECK_FALSE(secrets.Get(bad).ok());
+  CHECK(Says(secrets.Get("absent").status(), dir / "s/absent"));
+  CHECK(secrets.AllValues().size() == 3);
+  CHECK_FALSE(Says(secrets.Get("open").status(), "x\n"));
+}

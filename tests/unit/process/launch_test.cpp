@@ -1,0 +1,182 @@
+#include "agent/process/launch.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_join.h"
+#include "agent/process/readiness.h"
+#include "agent/process/redis.h"
+#include "common/base/files.h"
+#include "tests/support/temp_dir.h"
+
+using namespace poolmark;
+using namespace poolmark::process;
+using poolmark::test::TempDir;
+
+namespace {
+
+AllowList Allowed() {
+  auto list = AllowList::Parse(
+      "version: 1\nexecutables: {sh: /bin/sh}\nimages: [vllm@sha256:aa]\ncontainers: {docker: "
+      "/usr/bin/docker, podman: /usr/bin/podman}\n"
+      "mounts: [/models]\ndevices: [/dev/infiniband, /dev/kfd, /dev/dri]\n",
+      "allow.yaml");
+  REQUIRE(list.ok());
+  return *list;
+}
+
+LaunchPlace Place() {
+  return {"job-e1-aa", "job", "/work/job", "/work/job/tmp/engine", 7, {}, {}};
+}
+
+LaunchSpec Container(BackendKind kind) {
+  LaunchSpec spec;
+  spec.id = "engine";
+  spec.backend = kind;
+  spec.image = "vllm@sha256:aa";
+  spec.argv = {"--model", "m"};
+  spec.env = {{"PYTHONHASHSEED", "0"}};
+  spec.gpus = {0, 1};
+  spec.mounts = {"/models/llama:/model:ro"};
+  return spec;
+}
+
+bool HasPair(const std::vector<std::string>& argv, const std::string& flag, const std::string& value) {
+  for (size_t i = 0; i + 1 < argv.size(); ++i) {
+    if (argv[i] == flag && argv[i + 1] == value) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a container gets what it was allowed and no privileges") {
+  Secrets secrets("", "");
+  auto record = MakeBackend(BackendKind::kDocker)
+                    ->Compose(Container(BackendKind::kDocker), Place(), Allowed(), secrets);
+  REQUIRE(record.ok());
+  std::vector<std::string> argv = record->All("argv");
+  INFO(absl::StrJoin(argv, " "));
+  CHECK(record->Get("exe") == "/usr/bin/docker");
+  CHECK(record->Get("container") == "poolmark-job-e1-aa-engine-7");
+  CHECK(HasPair(argv, "--name", "poolmark-job-e1-aa-engine-7"));
+  CHECK(HasPair(argv, "--label", "poolmark.run=job-e1-aa"));
+  CHECK(HasPair(argv, "--cap-drop", "ALL"));
+  CHECK(HasPair(argv, "--security-opt", "no-new-privileges"));
+  CHECK(HasPair(argv, "--restart", "no"));
+  CHECK(HasPair(argv, "--gpus", "\"device=0,1\""));
+  CHECK(HasPair(argv, "--volume", "/models/llama:/model:ro"));
+  CHECK(HasPair(argv, "--env", "PYTHONHASHSEED"));
+  CHECK(HasPair(argv, "--env", "POOLMARK_RUN"));
+  CHECK(std::find(argv.begin(), argv.end(), "--privileged") == argv.end());
+  CHECK(std::find(argv.begin(), argv.end(), "--rm") == argv.end());
+  CHECK(argv.back() == "m");
+  CHECK(argv[argv.size() - 3] == "vllm@sha256:aa");
+  std::vector<std::string> env = record->All("env");
+  CHECK(std::find(env.begin(), env.end(), "PYTHONHASHSEED=0") != env.end());
+
+  auto podman = MakeBackend(BackendKind::kPodman)
+                    ->Compose(Container(BackendKind::kPodman), Place(), Allowed(), secrets);
+  REQUIRE(podman.ok());
+  CHECK(HasPair(podman->All("argv"), "--device", "nvidia.com/gpu=1"));
+
+  LaunchSpec amd = Container(BackendKind::kDocker);
+  amd.gpu_vendor = "amd";
+  amd.devices = {"/dev/infiniband/uverbs0"};
+  auto rocm = MakeBackend(BackendKind::kDocker)->Compose(amd, Place(), Allowed(), secrets);
+  REQUIRE(rocm.ok());
+  CHECK(HasPair(rocm->All("argv"), "--device", "/dev/kfd"));
+  CHECK(HasPair(rocm->All("argv"), "--cap-add", "IPC_LOCK"));
+}
+
+TEST_CASE("what a container must not get is refused") {
+  Secrets secrets("", "");
+  auto refused = [&](auto change) {
+    LaunchSpec spec = Container(BackendKind::kDocker);
+    change(&spec);
+    return !MakeBackend(BackendKind::kDocker)->Compose(spec, Place(), Allowed(), secrets).ok();
+  };
+  CHECK(refused([](LaunchSpec* spec) { spec->image = "vllm:latest"; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->image = "--privileged"; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/etc:/etc"}; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/models/../etc:/etc"}; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/work/job/../../etc:/etc"}; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/models:/m:rw,exec"}; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/var/run/docker.sock:/var/run/docker.sock"}; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->devices = {"/dev/mem"}; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->env["DOCKER_HOST"] = "tcp://x"; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->env["A B"] = "x"; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->env["POOLMARK_RUN"] = "x"; }));
+}
+
+TEST_CASE("a plain process gets its words as they are and its secrets by environment", "[C12]") {
+  TempDir dir;
+  REQUIRE(AtomicWriteFile(dir / "hf", "hf_CANARY", 0600).ok());
+  LaunchSpec spec;
+  spec.id = "engine";
+  spec.executable = "sh";
+  spec.argv = {"-c", "echo; $(true)", "--flag=--other"};
+  spec.secrets = {{"HF_TOKEN", "hf"}};
+  spec.ports = {8000};
+  auto record =
+      MakeBackend(BackendKind::kProcess)->Compose(spec, Place(), Allowed(), Secrets(dir.path(), ""));
+  REQUIRE(record.ok());
+  CHECK(record->Get("exe") == "/bin/sh");
+  CHECK(record->All("argv") == spec.argv);
+  CHECK(record->All("secret") == std::vector<std::string>{"HF_TOKEN=hf_CANARY"});
+  CHECK(record->Get("port") == "8000");
+  for (const std::string& word : record->All("env")) CHECK(word.find("CANARY") == std::string::npos);
+  spec.argv = {std::string("a\0b", 3)};
+  CHECK_FALSE(MakeBackend(BackendKind::kProcess)->Compose(spec, Place(), Allowed(), Secrets("", "")).ok());
+  spec.argv.clear();
+  spec.image = "vllm@sha256:aa";
+  CHECK_FALSE(
+      MakeBackend(BackendKind::kProcess)->Compose(spec, Place(), Allowed(), Secrets(dir.path(), "")).ok());
+}
+
+TEST_CASE("Redis answers are read, hostile ones refused") {
+  auto parse = [](std::string_view text, size_t* used) { return ParseRedisAnswer(text, used); };
+  size_t used = 0;
+  CHECK(*parse("+PONG\r\n", &used) == "PONG");
+  CHECK(used == 7);
+  CHECK(*parse(":42\r\n", &used) == "42");
+  CHECK(*parse("$3\r\nabc\r\n", &used) == "abc");
+  CHECK(*parse("$-1\r\n", &used) == "");
+  CHECK(used == 5);
+  CHECK(*parse("*2\r\n:1\r\n$1\r\nx\r\n", &used) == "1\nx");
+  CHECK_FALSE(parse("-ERR no\r\n", &used).ok());
+  CHECK(used > 0);
+  for (const char* part : {"", "+PON", "$3\r\nab", "*2\r\n:1\r\n"}) {
+    CHECK(parse(part, &used).ok());
+    CHECK(used == 0);
+  }
+  std::string deep;
+  for (int i = 0; i < 100; ++i) deep += "*1\r\n";
+  for (const std::string& bad : {std::string("HTTP/1.1 200 OK\r\n"), std::string("$99999999999\r\n"),
+                                 std::string("$x\r\n"), std::string("\r\n"), deep}) {
+    auto refused = parse(bad, &used);
+    CHECK_FALSE(refused.ok());
+    CHECK(used == 0);
+  }
+}
+
+TEST_CASE("patience lasts three times as long while the log grows") {
+  using std::chrono::seconds;
+  Patience silent(seconds(10), seconds(0));
+  CHECK_FALSE(silent.Over(seconds(9), 0));
+  CHECK(silent.Over(seconds(10), 0));
+  Patience busy(seconds(10), seconds(0));
+  CHECK_FALSE(busy.Over(seconds(10), 5));
+  CHECK_FALSE(busy.Over(seconds(19), 5));
+  CHECK_FALSE(busy.Over(seconds(20), 6));
+  CHECK(busy.Over(seconds(30), 7));
+  Patience stuck(seconds(10), seconds(0));
+  CHECK_FALSE(stuck.Over(seconds(10), 5));
+  CHECK(stuck.Over(seconds(20), 5));
+  std::string host;
+  uint16_t port = 0;
+  CHECK(SplitHostPort("[::1]:80", &host, &port).ok());
+  CHECK(host == "::1");
+  for (const char* bad : {"", "a", "a:", ":80", "a:0", "a:99999", "a:8x"})
+    CHECK_FALSE(SplitHostPort(bad, &host, &port).ok());
+}
