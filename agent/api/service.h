@@ -12,15 +12,18 @@
 #include "agent/facts/facts.h"
 #include "agent/process/launch.h"
 #include "agent/process/secrets.h"
+#include "agent/telemetry/sampler.h"
+#include "common/http/client.h"
+#include "common/prom/catalogue.h"
 #include "common/rpc/streams.h"
 #include "poolmark/v1/agent.grpc.pb.h"
 
 namespace poolmark::agent {
 
-using AgentServiceBase =
-    v1::AgentService::WithCallbackMethod_WatchProcesses<v1::AgentService::WithCallbackMethod_StreamLogs<
-        v1::AgentService::WithCallbackMethod_Teardown<v1::AgentService::WithCallbackMethod_FetchFile<
-            v1::AgentService::WithCallbackMethod_RunChecks<v1::AgentService::Service>>>>>;
+using AgentServiceBase = v1::AgentService::WithCallbackMethod_WatchProcesses<
+    v1::AgentService::WithCallbackMethod_StreamLogs<v1::AgentService::WithCallbackMethod_Teardown<
+        v1::AgentService::WithCallbackMethod_FetchFile<v1::AgentService::WithCallbackMethod_RunChecks<
+            v1::AgentService::WithCallbackMethod_StreamSamples<v1::AgentService::Service>>>>>>;
 
 class AgentService final : public AgentServiceBase {
  public:
@@ -31,6 +34,10 @@ class AgentService final : public AgentServiceBase {
   grpc::Status GetFacts(grpc::ServerContext*, const v1::GetFactsRequest*, v1::GetFactsResponse*) override;
   grpc::Status MeasureLine(grpc::ServerContext*, const v1::MeasureLineRequest*,
                            v1::MeasureLineResponse*) override;
+  grpc::Status StartSampling(grpc::ServerContext*, const v1::StartSamplingRequest*,
+                             v1::StartSamplingResponse*) override;
+  grpc::Status StopSampling(grpc::ServerContext*, const v1::StopSamplingRequest*,
+                            v1::StopSamplingResponse*) override;
   grpc::Status StartProcess(grpc::ServerContext*, const v1::StartProcessRequest*,
                             v1::StartProcessResponse*) override;
   grpc::Status StopProcess(grpc::ServerContext*, const v1::StopProcessRequest*,
@@ -48,6 +55,8 @@ class AgentService final : public AgentServiceBase {
                                                            const v1::TeardownRequest*) override;
   grpc::ServerWriteReactor<v1::RunChecksResponse>* RunChecks(grpc::CallbackServerContext*,
                                                              const v1::RunChecksRequest*) override;
+  grpc::ServerWriteReactor<v1::StreamSamplesResponse>* StreamSamples(
+      grpc::CallbackServerContext*, const v1::StreamSamplesRequest*) override;
   grpc::ServerWriteReactor<v1::FetchFileResponse>* FetchFile(grpc::CallbackServerContext*,
                                                              const v1::FetchFileRequest*) override;
 
@@ -73,6 +82,18 @@ class AgentService final : public AgentServiceBase {
   process::Secrets secrets_;
   std::unique_ptr<Spawner> spawner_;
   LineRate line_rate_;
+  // Reads the catalogue at the first use: an agent that never samples need not carry it.
+  Result<const prom::Catalogue*> TheCatalogue();
+  // Ends the sampling of a run, or of any run when the name is empty.
+  void EndSampling(const std::string& run);
+  std::shared_ptr<Sampler> SamplerOf(const std::string& run);
+
+  std::unique_ptr<http::Client> client_;
+  std::mutex sampling_mutex_;  // guards what follows
+  std::unique_ptr<prom::Catalogue> catalogue_;
+  std::shared_ptr<Sampler> sampler_;
+  std::string sampling_run_;
+  std::string sampling_request_;
   std::mutex facts_mutex_;  // guards what follows; held while the facts are read
   v1::Facts facts_;
   Nanoseconds facts_at_{0};

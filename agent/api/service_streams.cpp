@@ -219,7 +219,10 @@ grpc::ServerWriteReactor<v1::TeardownResponse>* AgentService::Teardown(grpc::Cal
       context, [this, request = *request](rpc::Outbox<v1::TeardownResponse>& out) -> Status {
         const v1::LeaseId& lease = request.lease();
         // Measurement servers are children of the agent, not of the guard.
-        if (runs_->Find(lease.job_id(), lease.epoch()).ok()) line_rate_.StopAll();
+        if (auto held = runs_->Find(lease.job_id(), lease.epoch()); held.ok()) {
+          line_rate_.StopAll();
+          EndSampling((*held)->info().run);
+        }
         Nanoseconds patience = runs_->config().grace + runs_->config().kill_wait + std::chrono::seconds(30);
         Nanoseconds end = RealClock().Steady() + patience;
         while (!out.closed()) {

@@ -149,7 +149,7 @@ void AgentFixture::StartProgram() {
   agent::AgentConfig config = Config();
   std::string yaml = "machine: n1\nlisten: 127.0.0.1:0\ncontroller: " + config.controller +
                      "\nstate_dir: " + config.state_dir + "\nwork_dir: " + config.work_dir +
-                     "\ntls_dir: " + config.tls_dir + "\nallow: " + config.allow_file + "\n";
+                     "\ntls_dir: " + config.tls_dir + "\nallow_file: " + config.allow_file + "\n";
   REQUIRE(AtomicWriteFile(dir / "agent.yaml", yaml).ok());
   int out[2];
   REQUIRE(pipe2(out, O_CLOEXEC) == 0);

@@ -2,6 +2,7 @@
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "tests/component/agent/agent_fixture.h"
+#include "tests/support/shared_data.h"
 
 using namespace poolmark;
 using namespace poolmark::test;
@@ -337,4 +338,43 @@ TEST_CASE("preflight checks of this machine come one by one, and leftovers of ru
   CHECK(results["executables"].ShortDebugString().find("vllm: ") != std::string::npos);
   CHECK(results["secrets"].outcome() == v1::OUTCOME_FAIL);
   CHECK(results["ports_free"].outcome() == v1::OUTCOME_SKIPPED);  // the plan names none
+}
+
+TEST_CASE("a machine is sampled while the load runs, and the stream ends with the sampling",
+          "[C23][F19][live]") {
+  AgentFixture fixture;
+  fixture.StartAgent([](agent::AgentConfig* config) { config->catalogue_dir = Source("deploy/catalogue"); });
+  REQUIRE(fixture.Acquire().ok());
+  REQUIRE(fixture.Start(fixture.Shell("engine-n1", "while :; do :; done")).ok());
+  v1::StartSamplingRequest start;
+  *start.mutable_lease() = fixture.Lease();
+  start.set_request_id("s1");
+  start.set_host(true);
+  auto started = rpc::Call(*fixture.stub, &v1::AgentService::Stub::StartSampling, start, 30s);
+  INFO(started.status());
+  REQUIRE(started.ok());
+  CHECK(started->tools_size() > 0);
+  v1::StreamSamplesRequest request;
+  *request.mutable_lease() = fixture.Lease();
+  int rounds = 0;
+  std::set<std::string> names;
+  bool stopped = false;
+  Status status = rpc::ReadStream<v1::StreamSamplesResponse>(
+      [&](grpc::ClientContext* context) { return fixture.stub->StreamSamples(context, request); }, 60s, {},
+      [&](v1::StreamSamplesResponse& batch) {
+        for (const auto& series : batch.series()) names.insert(series.name());
+        rounds += batch.rounds_size();
+        if (rounds >= 3 && !stopped) {
+          stopped = true;
+          v1::StopSamplingRequest stop;
+          *stop.mutable_lease() = fixture.Lease();
+          CHECK(rpc::Call(*fixture.stub, &v1::AgentService::Stub::StopSampling, stop, 30s).ok());
+        }
+        return true;
+      });
+  INFO(status);
+  CHECK(status.ok());
+  CHECK(stopped);
+  CHECK(names.size() > 5);
+  CHECK(AgentFixture::Clean(fixture.TearDown()));
 }

@@ -1,0 +1,120 @@
+// Sampling of AgentService: one sampler for the run that holds the machine, by agent/telemetry.
+#include "absl/strings/str_cat.h"
+#include "agent/api/service.h"
+#include "common/rpc/status.h"
+
+namespace poolmark::agent {
+namespace {
+
+using guard::Record;
+
+// The run's processes, as the guard knows them now.
+std::vector<EngineProcess> ProcessesOf(ActiveRun& run) {
+  std::vector<EngineProcess> processes;
+  auto status = run.Ask(Record("status"), std::chrono::seconds(5));
+  if (!status.ok()) return processes;
+  for (const Record& process : status->data) {
+    if (process.Get("running") != "1") continue;
+    processes.push_back({process.Get("id"), static_cast<int>(process.Signed("pid").value_or(0))});
+  }
+  return processes;
+}
+
+}  // namespace
+
+Result<const prom::Catalogue*> AgentService::TheCatalogue() {
+  if (catalogue_ == nullptr) {
+    POOLMARK_ASSIGN_OR_RETURN(prom::Catalogue loaded, prom::Catalogue::Load(runs_->config().catalogue_dir));
+    catalogue_ = std::make_unique<prom::Catalogue>(std::move(loaded));
+  }
+  return catalogue_.get();
+}
+
+void AgentService::EndSampling(const std::string& run) {
+  std::shared_ptr<Sampler> ending;
+  {
+    std::lock_guard lock(sampling_mutex_);
+    if (run.empty() || run == sampling_run_) ending = std::move(sampler_);
+    if (ending != nullptr) sampling_run_.clear();
+  }
+  if (ending != nullptr) ending->Stop();
+}
+
+std::shared_ptr<Sampler> AgentService::SamplerOf(const std::string& run) {
+  std::lock_guard lock(sampling_mutex_);
+  return run == sampling_run_ ? sampler_ : nullptr;
+}
+
+grpc::Status AgentService::StartSampling(grpc::ServerContext*, const v1::StartSamplingRequest* request,
+                                         v1::StartSamplingResponse* response) {
+  auto run = runs_->Find(request->lease().job_id(), request->lease().epoch());
+  if (!run.ok()) return rpc::ToGrpc(run.status());
+  const std::string name = (*run)->info().run;
+  auto answer = [&](const Sampler& sampler) {
+    for (const v1::Tool& tool : sampler.tools()) *response->add_tools() = tool;
+    return grpc::Status::OK;
+  };
+  {
+    std::lock_guard lock(sampling_mutex_);
+    bool repeated = !request->request_id().empty() && request->request_id() == sampling_request_;
+    if (repeated && sampler_ != nullptr && sampling_run_ == name) return answer(*sampler_);
+  }
+  EndSampling("");  // of the repeat before
+  std::lock_guard lock(sampling_mutex_);
+  auto catalogue = TheCatalogue();
+  if (!catalogue.ok()) return rpc::ToGrpc(catalogue.status());
+  SamplerOptions options;
+  options.targets.assign(request->targets().begin(), request->targets().end());
+  options.host = request->host();
+  options.catalogue = *catalogue;
+  options.spawner = spawner_.get();
+  options.client = client_.get();
+  // Weak: a sampler that outlives its run must not keep the run's connection alive.
+  options.engines = [weak = std::weak_ptr<ActiveRun>(*run)] {
+    auto alive = weak.lock();
+    return alive != nullptr ? ProcessesOf(*alive) : std::vector<EngineProcess>();
+  };
+  options.secret = [this](const std::string& secret) { return secrets_.Get(secret); };
+  options.exporters_file = runs_->config().exporters_file;
+  auto started = Sampler::Start(std::move(options));
+  if (!started.ok()) return rpc::ToGrpc(started.status());
+  sampler_ = std::move(*started);
+  sampling_run_ = name;
+  sampling_request_ = request->request_id();
+  return answer(*sampler_);
+}
+
+grpc::Status AgentService::StopSampling(grpc::ServerContext*, const v1::StopSamplingRequest* request,
+                                        v1::StopSamplingResponse* response) {
+  auto run = runs_->Find(request->lease().job_id(), request->lease().epoch());
+  if (!run.ok()) return rpc::ToGrpc(run.status());
+  // It stays, so that a reader can still fetch what is left; the next start replaces it.
+  auto sampler = SamplerOf((*run)->info().run);
+  if (sampler != nullptr) response->set_last_sequence(sampler->Stop());
+  return grpc::Status::OK;
+}
+
+grpc::ServerWriteReactor<v1::StreamSamplesResponse>* AgentService::StreamSamples(
+    grpc::CallbackServerContext* context, const v1::StreamSamplesRequest* request) {
+  return streams_->Produce<v1::StreamSamplesResponse>(
+      context, [this, request = *request](rpc::Outbox<v1::StreamSamplesResponse>& out) -> Status {
+        POOLMARK_ASSIGN_OR_RETURN(auto run, runs_->Find(request.lease().job_id(), request.lease().epoch()));
+        auto sampler = SamplerOf(run->info().run);
+        run.reset();
+        if (sampler == nullptr) {
+          return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "not_sampling", "samples",
+                                "nothing is being sampled for this job", "call StartSampling first"});
+        }
+        uint64_t after = request.after_sequence();
+        while (!out.closed()) {
+          auto batch = sampler->Next(after, std::chrono::milliseconds(500));
+          if (!batch) continue;
+          after = batch->sequence();
+          bool end = batch->end();
+          if (!out.Write(std::move(*batch)) || end) break;
+        }
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace poolmark::agent
