@@ -9,8 +9,10 @@
 #include "common/base/digest.h"
 #include "common/base/log.h"
 #include "common/base/time_format.h"
+#include "common/base/units.h"
 #include "common/base/version.h"
 #include "common/rpc/contexts.h"
+#include "controller/api/server.h"
 #include "controller/ca/ca.h"
 #include "controller/ca/settings.h"
 
@@ -155,6 +157,63 @@ void AddCertificates(CLI::App& app, std::string& state, int& exit_code) {
   });
 }
 
+void AddServe(CLI::App& app, std::string& state, int& exit_code) {
+  struct Options {
+    poolmark::controller::ServeOptions serve;
+    std::string lease = "30s", expire_after, web = "127.0.0.1:0";
+    std::string keep_bytes;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* serve = app.add_subcommand("serve", "Serve the API, run jobs; ends in order at SIGTERM");
+  options->serve.catalogue_dir = "/usr/share/poolmark";
+  if (const char* wish = std::getenv("POOLMARK_CATALOGUE_DIR")) options->serve.catalogue_dir = wish;
+  serve
+      ->add_option("--catalogue-dir", options->serve.catalogue_dir,
+                   "Directory with stacks/, slo/ and catalogue/ (or POOLMARK_CATALOGUE_DIR)")
+      ->capture_default_str();
+  serve->add_option("--listen", options->serve.listen, "Address of the API in place of the settings' one");
+  serve
+      ->add_option("--web", options->web,
+                   "Loopback address of status page, /metrics, /healthz and /readyz; off: none")
+      ->capture_default_str();
+  serve
+      ->add_option("--lease", options->lease,
+                   "How long engines may run without this controller; a machine silent for longer is lost")
+      ->capture_default_str();
+  serve->add_option("--expire-after", options->expire_after,
+                    "Delete finished jobs and their results after this time (default: never)");
+  serve->add_option("--keep-bytes", options->keep_bytes,
+                    "Delete the oldest finished jobs when all results take more (default: no limit)");
+  serve->callback([options, &state, &exit_code] {
+    auto& serving = options->serve;
+    serving.state = state;
+    serving.web = options->web == "off" ? "" : options->web;
+    auto lease = poolmark::ParseDuration(options->lease);
+    if (!lease.ok()) return void(exit_code = Report(lease.status()));
+    if (*lease < std::chrono::seconds(3) || *lease > std::chrono::hours(1)) {
+      return void(exit_code = Report(poolmark::InvalidInput(
+                      "--lease", "'" + options->lease + "' is not between 3s and 1h")));
+    }
+    // Everything that waits for a lease keeps its proportion to it.
+    serving.timing.lease = *lease;
+    serving.timing.heartbeat = std::min<poolmark::Nanoseconds>(serving.timing.heartbeat, *lease / 6);
+    serving.timing.suspect = 3 * serving.timing.heartbeat;
+    serving.timing.silent = std::min<poolmark::Nanoseconds>(serving.timing.silent, *lease);
+    serving.timing.guard_done = *lease + std::chrono::seconds(55);
+    if (!options->expire_after.empty()) {
+      auto age = poolmark::ParseDuration(options->expire_after);
+      if (!age.ok()) return void(exit_code = Report(age.status()));
+      serving.retention.max_age = *age;
+    }
+    if (!options->keep_bytes.empty()) {
+      auto bytes = poolmark::ParseBytes(options->keep_bytes);
+      if (!bytes.ok()) return void(exit_code = Report(bytes.status()));
+      serving.retention.max_bytes = *bytes;
+    }
+    exit_code = poolmark::controller::Serve(serving);
+  });
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Head of a Poolmark pool: queue, steps, results, API");
   app.require_subcommand(1);
@@ -169,6 +228,7 @@ int Main(int argc, char** argv) {
   app.parse_complete_callback([&level] { poolmark::SetLogLevel(level); });
   int exit_code = 0;
   AddInit(app, state, exit_code);
+  AddServe(app, state, exit_code);
   AddToken(app, state, exit_code);
   AddCertificates(app, state, exit_code);
   app.add_subcommand("version", "Print the version")->callback([] {

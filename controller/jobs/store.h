@@ -80,6 +80,8 @@ class Store {
 
   uint64_t controller_epoch() const { return controller_epoch_; }
   const std::string& cluster_id() const { return cluster_id_; }
+  // The cluster that the CA names; takes the place of the store's own word.
+  void AdoptCluster(std::string id) { cluster_id_ = std::move(id); }
   const std::string& directory() const { return directory_; }
   // The corrupt file, when this start found one: machines that report jobs unknown here are quarantined.
   const std::optional<std::string>& recovered() const { return recovered_; }
@@ -106,6 +108,7 @@ class Store {
     uint64_t next = 0;
   };
   Result<Page> List(const std::vector<v1::JobState>& states, uint64_t before, uint32_t size);
+  Result<std::map<std::string, uint64_t>> CountByState();
   Result<std::vector<StoredJob>> Unfinished();
   // The transition that the table has for `event`; nothing when it has none (nothing is written then).
   // Entering a terminal state releases the job's machines in the same transaction.

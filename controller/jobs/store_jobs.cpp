@@ -362,6 +362,17 @@ Result<Store::Page> Store::List(const std::vector<v1::JobState>& states, uint64_
   }
 }
 
+Result<std::map<std::string, uint64_t>> Store::CountByState() {
+  std::lock_guard lock(mutex_);
+  POOLMARK_ASSIGN_OR_RETURN(Statement count, db_->Prepare("SELECT state, count(*) FROM jobs GROUP BY state"));
+  std::map<std::string, uint64_t> counts;
+  for (;;) {
+    POOLMARK_ASSIGN_OR_RETURN(bool row, count.Step());
+    if (!row) return counts;
+    counts[count.TextAt(0)] = static_cast<uint64_t>(count.IntAt(1));
+  }
+}
+
 Result<std::vector<StoredJob>> Store::Unfinished() {
   std::lock_guard lock(mutex_);
   POOLMARK_ASSIGN_OR_RETURN(

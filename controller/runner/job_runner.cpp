@@ -70,6 +70,11 @@ void JobRunner::MachineLost(const std::string& machine) {
   step_stop_.request_stop();
 }
 
+std::vector<std::pair<std::string, std::string>> JobRunner::LiveProcesses() {
+  std::lock_guard lock(mutex_);
+  return live_;
+}
+
 void JobRunner::ArmStop() {
   std::lock_guard lock(mutex_);
   step_stop_ = std::stop_source();
@@ -252,6 +257,13 @@ std::optional<JobRunner::Decision> JobRunner::DoLaunch(const StoredJob& job) {
   });
   if (run_.stop.stop_requested()) return Stopped();
   if (!leased.passed()) return Decide(leased);
+  {
+    std::lock_guard lock(mutex_);
+    live_.clear();
+    for (const PlannedProcess& process : stack_->processes) {
+      if (!process.attached) live_.emplace_back(process.machine, process.spec.id());
+    }
+  }
   watch_ = std::make_unique<ProcessWatch>(&run_);
   return Decide(Launch(&run_, *stack_, cycle_number_, watch_.get()));
 }
@@ -290,6 +302,10 @@ std::optional<JobRunner::Decision> JobRunner::DoBenchmark(const StoredJob&) {
   record_ = {};
   loads_.push_back(
       absl::StrCat(stack_->name, ".load-", repeat.workload, "-", repeat.level.Name(), "-", repeat.repeat));
+  {
+    std::lock_guard lock(mutex_);
+    live_.emplace_back(planned_->plan.head, loads_.back());
+  }
   StepOutcome outcome = Benchmark(&run_, *stack_, repeat, cycle_number_, verified_, watch_.get(), &record_);
   if (outcome.passed()) return Decision{JobEventKind::kPassed, {}};
   if (outcome.kind == StepOutcome::Kind::kStopped) {

@@ -27,6 +27,8 @@ class JobRunner {
   // The store has the request already; this ends the step that runs now.
   void Cancel(bool force);
   void MachineLost(const std::string& machine);
+  // Machine and process id of everything that this cycle launched, for live logs. Any thread.
+  std::vector<std::pair<std::string, std::string>> LiveProcesses();
 
  private:
   struct Decision {
@@ -75,7 +77,8 @@ class JobRunner {
   std::vector<std::string> loads_;  // process ids of the cycle's loads, for their logs
   std::string cause_;               // of the tear-down
 
-  std::mutex mutex_;  // the next four
+  std::mutex mutex_;  // the next five
+  std::vector<std::pair<std::string, std::string>> live_;
   std::stop_source step_stop_;
   bool cancel_ = false;
   bool force_ = false;

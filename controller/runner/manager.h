@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "controller/runner/environment.h"
 #include "controller/runner/job_runner.h"
@@ -39,6 +41,7 @@ class JobManager {
   // Something that jobs may wait for has changed.
   void Wake();
   size_t running() const;
+  std::vector<std::pair<std::string, std::string>> LiveProcesses(const std::string& job_id) const;
   const Environment& environment() const { return environment_; }
 
  private:

@@ -103,9 +103,9 @@ class Resetter {
     return outcome;
   }
 
-  // The agent names what it did "reset:<process>" and "empty:<process>"; both must have passed.
+  // The agent names what it did "reset/<process>" and "empty/<process>"; both must have passed.
   void Take(const std::string& machine, const v1::CheckResult& check) {
-    const size_t colon = check.id().find(':');
+    const size_t colon = check.id().find_first_of("/:");
     const std::string kind = check.id().substr(0, colon);
     const std::string process = colon == std::string::npos ? check.id() : check.id().substr(colon + 1);
     const bool passed = check.outcome() == v1::OUTCOME_PASS || check.outcome() == v1::OUTCOME_NOTE;

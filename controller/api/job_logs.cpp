@@ -1,0 +1,95 @@
+#include "controller/api/job_logs.h"
+
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/files.h"
+#include "controller/runner/results_writer.h"
+
+namespace poolmark::controller {
+namespace {
+
+constexpr size_t kChunk = 64u << 10;
+
+bool Wanted(const v1::StreamJobLogsRequest& request, const std::string& machine, const std::string& process) {
+  if (!request.machine().empty() && !machine.empty() && request.machine() != machine) return false;
+  // "engine-n1" means "base.engine-n1" too.
+  return request.process().empty() || process == request.process() ||
+         process.ends_with("." + request.process());
+}
+
+Status SendStored(const JobManager& jobs, const std::string& job_id, const v1::StreamJobLogsRequest& request,
+                  const std::function<bool(v1::StreamJobLogsResponse)>& write) {
+  const std::string directory = ResultsDir(jobs.environment(), job_id);
+  if (!FileExists(JoinPath(directory, "cycles"))) return absl::OkStatus();
+  POOLMARK_ASSIGN_OR_RETURN(auto paths, ListTree(JoinPath(directory, "cycles")));
+  for (const std::string& path : paths) {
+    if (path.find("/logs/") == std::string::npos || !path.ends_with(".log")) continue;
+    const size_t slash = path.rfind('/');
+    const std::string process = path.substr(slash + 1, path.size() - slash - 5);
+    if (!Wanted(request, "", process)) continue;
+    POOLMARK_ASSIGN_OR_RETURN(std::string text,
+                              ReadFile(JoinPath(JoinPath(directory, "cycles"), path), 64u << 20));
+    size_t at = request.tail_bytes() != 0 && text.size() > request.tail_bytes()
+                    ? text.size() - request.tail_bytes()
+                    : 0;
+    for (; at < text.size(); at += kChunk) {
+      v1::StreamJobLogsResponse chunk;
+      chunk.set_process(absl::StrCat(path.substr(0, path.find('/')), "/", process));
+      chunk.set_offset(at);
+      chunk.set_data(text.substr(at, kChunk));
+      if (!write(std::move(chunk))) return absl::OkStatus();
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status SendLogs(const JobManager& jobs, const v1::StreamJobLogsRequest& request, std::stop_token stop,
+                const std::function<bool(v1::StreamJobLogsResponse)>& write) {
+  POOLMARK_ASSIGN_OR_RETURN(StoredJob job, jobs.environment().store->Get(request.job_id()));
+  const auto live = jobs.LiveProcesses(job.job.id());
+  if (live.empty()) return SendStored(jobs, job.job.id(), request, write);
+  std::mutex mutex;  // write, failure
+  Status failure;
+  std::stop_source all;
+  std::stop_callback forward(stop, [&all] { all.request_stop(); });
+  {
+    std::vector<std::jthread> threads;
+    for (const auto& [machine, process] : live) {
+      if (!Wanted(request, machine, process)) continue;
+      if (threads.size() >= 64) break;
+      threads.emplace_back([&, machine = machine, process = process] {
+        auto link = jobs.environment().registry->Link(machine);
+        if (!link.ok()) return;
+        v1::StreamLogsRequest ask;
+        ask.mutable_lease()->set_job_id(job.job.id());
+        ask.mutable_lease()->set_epoch(jobs.environment().registry->epoch(machine));
+        ask.set_id(process);
+        ask.set_follow(request.follow());
+        ask.set_tail_bytes(request.tail_bytes());
+        Status status = (*link)->StreamLogs(ask, all.get_token(), [&](const v1::StreamLogsResponse& piece) {
+          v1::StreamJobLogsResponse chunk;
+          chunk.set_machine(machine);
+          chunk.set_process(process);
+          chunk.set_offset(piece.offset());
+          chunk.set_data(piece.data());
+          chunk.set_lost_bytes(piece.lost_bytes());
+          std::lock_guard lock(mutex);
+          const bool taken = write(std::move(chunk));
+          if (!taken) all.request_stop();
+          return taken;
+        });
+        if (status.ok() || all.stop_requested()) return;
+        std::lock_guard lock(mutex);
+        if (failure.ok()) failure = status;
+      });
+    }
+  }
+  // A process that is gone by now ends its own stream; only a job without any readable log is an error.
+  return stop.stop_requested() || request.process().empty() ? absl::OkStatus() : failure;
+}
+
+}  // namespace poolmark::controller
