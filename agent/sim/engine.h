@@ -53,7 +53,6 @@ class Engine {
   bool Drain(Nanoseconds limit);
 
   int transfer_port() const { return transfer_ == nullptr ? 0 : transfer_->port(); }
-  const EngineOptions& options() const { return options_; }
 
  private:
   Engine(const EngineOptions& options, FaultBox* faults);
