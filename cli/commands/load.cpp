@@ -13,6 +13,10 @@ void AddLoad(CLI::App& app, int& exit_code) {
   CLI::App* load = app.add_subcommand("load", "Send a load to an OpenAI-compatible server and measure it");
   load->add_option("--plan", a.plan,
                    "JSON file with the whole load (docs/load.md); progress goes to stdout as JSON lines");
+  load->add_option("--merge", a.merge,
+                   "Directories of load workers of one plan; their results become one in --out")
+      ->delimiter(',');
+  load->add_option("--from", a.from, "Export the records of this directory, without a load");
   load->add_option("--url", a.urls, "Base URL, with or without /v1; several share the sessions")
       ->delimiter(',');
   load->add_option("--model", a.model, "Model name, as the server lists it");
@@ -61,6 +65,9 @@ void AddLoad(CLI::App& app, int& exit_code) {
   load->add_option("--slo", a.slo, "Limits for goodput: ttft=2s,tpot=100ms,latency=10s, or a preset's name");
   load->add_flag("--find-knee", a.find_knee,
                  "Raise the load step by step until the goodput falls; needs --slo");
+  load->add_option("--knee-share", a.knee_share, "Share of requests that must meet the limits")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 1.0));
   load->add_option("--out", a.out, "Directory for requests.jsonl.zst, timeline.jsonl and load.json");
   load->add_option("--output,-o", a.output, "text or json")
       ->check(CLI::IsMember({"text", "json"}))

@@ -1,45 +1,22 @@
 #include "cli/commands/load_run.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands/load_support.h"
 #include "common/base/files.h"
-#include "common/base/json.h"
 #include "common/base/time_format.h"
-#include "common/load/engine.h"
+#include "common/load/exports.h"
+#include "common/load/merge.h"
 #include "common/load/quick_source.h"
 
 namespace poolmark::cli {
 namespace {
 
-std::atomic<int> g_stop{0};
-void OnSignal(int) {
-  g_stop = std::min(2, g_stop.load() + 1);
-}
-
-// Ctrl-C once: what is in flight may end; twice: it is cut off.
-void CatchSignals() {
-  struct sigaction action {};
-  action.sa_handler = OnSignal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
-void PrintError(const Status& status) {
-  std::fprintf(stderr, "poolmark load: %s\n", std::string(status.message()).c_str());
-}
-
 Result<http::Headers> ReadHeaders(const LoadArguments& a) {
   http::Headers headers;
   if (!a.api_key_file.empty()) {
-    POOLMARK_ASSIGN_OR_RETURN(std::string key, ReadFile(a.api_key_file, 64 * 1024));
-    while (!key.empty() && (key.back() == '\n' || key.back() == '\r' || key.back() == ' ')) key.pop_back();
-    if (key.empty()) return InvalidInput(a.api_key_file, "it holds no key");
+    POOLMARK_ASSIGN_OR_RETURN(const std::string key, ReadKeyFile(a.api_key_file));
     headers.emplace_back("Authorization", "Bearer " + key);
   }
   for (const std::string& header : a.headers) {
@@ -84,7 +61,7 @@ Result<load::LoadOptions> ReadOptions(const LoadArguments& a) {
   POOLMARK_ASSIGN_OR_RETURN(o.headers, ReadHeaders(a));
   o.tls = {a.ca_file, !a.insecure, a.server_name};
   if ((a.concurrency > 0) == !a.rate.empty())
-    return InvalidInput("load", "give either --concurrency or --rate");
+    return InvalidInput("load", "not exactly one load level", "give either --concurrency or --rate");
   if (a.concurrency > 0) {
     o.users = a.concurrency;
     POOLMARK_ASSIGN_OR_RETURN(o.ramp_up, ParseDuration(a.ramp_up));
@@ -95,8 +72,10 @@ Result<load::LoadOptions> ReadOptions(const LoadArguments& a) {
     o.arrivals.cv = a.cv;
     o.arrivals.seed = a.seed;
   }
-  if (a.requests == 0 && a.duration.empty())
-    return InvalidInput("load", "no end of the load", "give --requests or --duration");
+  const bool bounded =
+      o.mode == load::LoadOptions::Mode::kRate && o.arrivals.steps.back().duration > Nanoseconds(0);
+  if (a.requests == 0 && a.duration.empty() && !bounded)
+    return InvalidInput("load", "the load has no end", "give --requests or --duration");
   if (!a.duration.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(o.duration, ParseDuration(a.duration));
   }
@@ -128,52 +107,46 @@ load::QuickOptions ReadQuick(const LoadArguments& a) {
   return quick;
 }
 
-std::function<void(const load::Tick&)> ProgressPrinter(const std::string& how, bool* line_open) {
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  if (how == "json") {
-    return [](const load::Tick& tick) {
-      if (const auto text = DumpJson(load::TickJson(tick)); text.ok())
-        std::fprintf(stderr, "%s\n", text->c_str());
-    };
-  }
-  if (how == "none" || (how.empty() && !terminal)) return nullptr;
-  return [terminal, line_open](const load::Tick& tick) {
-    std::fprintf(stderr, terminal ? "\r%s\x1b[K" : "%s\n", load::TickText(tick).c_str());
-    *line_open = terminal;
-  };
-}
-
-Status PrintResult(const LoadArguments& a, const load::LoadResult& result) {
+Status PrintSummary(const LoadArguments& a, const load::Summary& summary) {
   if (a.output == "json") {
-    POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(load::SummaryJson(result.summary), 2));
+    POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(load::SummaryJson(summary), 2));
     std::printf("%s\n", text.c_str());
   } else {
-    std::printf("%s", load::SummaryText(result.summary).c_str());
+    std::printf("%s", load::SummaryText(summary).c_str());
     if (!a.out.empty())
       std::printf("records             %s\n", JoinPath(a.out, "requests.jsonl.zst").c_str());
   }
   return absl::OkStatus();
 }
 
-int ExitCode(const load::Summary& summary) {
-  if (summary.interrupted) return 130;
-  return summary.ok > 0 ? 0 : 1;
+Status Export(const LoadArguments& a, const std::string& directory) {
+  POOLMARK_ASSIGN_OR_RETURN(const load::ExportFormat format, load::ParseExportFormat(a.export_format));
+  POOLMARK_ASSIGN_OR_RETURN(const std::string path, load::ExportRecords(directory, format));
+  std::fprintf(a.output == "json" ? stderr : stdout, "exported            %s\n", path.c_str());
+  return absl::OkStatus();
 }
 
-// 2 for what the user can put right in the command, else 1.
-int Failed(const Status& status) {
-  PrintError(status);
-  return status.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
+Result<load::Summary> Merge(const LoadArguments& a) {
+  if (a.out.empty()) return InvalidInput("load", "no directory for the merged results", "give --out");
+  std::optional<load::Slo> slo;
+  if (!a.slo.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(slo, FindSlo(a.slo));
+  }
+  return load::MergeLoads(a.merge, a.out, slo);
 }
 
-Result<load::LoadResult> RunQuick(const LoadArguments& a) {
+}  // namespace
+
+Result<load::LoadResult> RunQuickLoad(const LoadArguments& a) {
   POOLMARK_ASSIGN_OR_RETURN(const load::LoadOptions options, ReadOptions(a));
   POOLMARK_ASSIGN_OR_RETURN(const auto source, load::MakeQuickSource(ReadQuick(a)));
+  if (!a.export_format.empty() && a.out.empty())
+    return InvalidInput("load", "an export needs the records", "give --out");
   load::RunSettings settings;
   settings.out_dir = a.out;
   settings.processes = a.processes;
   if (!a.slo.empty()) {
-    POOLMARK_ASSIGN_OR_RETURN(settings.slo, load::ParseSlo(a.slo));
+    POOLMARK_ASSIGN_OR_RETURN(settings.slo, FindSlo(a.slo));
   }
   if (!a.prompt_ids) {
     settings.source_notes.push_back(
@@ -181,21 +154,35 @@ Result<load::LoadResult> RunQuick(const LoadArguments& a) {
         "ones");
   }
   bool line_open = false;
-  settings.on_tick = ProgressPrinter(a.progress, &line_open);
-  settings.stop = &g_stop;
+  settings.on_tick = LoadProgress(a.progress, &line_open);
+  settings.stop = &LoadStop();
   Result<load::LoadResult> result = load::RunLoad(options, *source, settings);
   if (line_open) std::fprintf(stderr, "\n");
   return result;
 }
 
-}  // namespace
-
-int RunLoadCommand(const LoadArguments& arguments) {
-  CatchSignals();
-  const Result<load::LoadResult> result = RunQuick(arguments);
-  if (!result.ok()) return Failed(result.status());
-  if (const Status printed = PrintResult(arguments, *result); !printed.ok()) return Failed(printed);
-  return ExitCode(result->summary);
+int RunLoadCommand(const LoadArguments& a) {
+  CatchLoadSignals();
+  if (!a.from.empty()) {
+    if (a.export_format.empty())
+      return LoadFailed(
+          InvalidInput("load", "--from has nothing to do", "give --export aiperf or --export vllm"));
+    const Status exported = Export(a, a.from);
+    return exported.ok() ? 0 : LoadFailed(exported);
+  }
+  if (!a.plan.empty()) return RunPlanFile(a);
+  if (a.find_knee) return RunKneeSearch(a);
+  Result<load::Summary> summary = [&]() -> Result<load::Summary> {
+    if (!a.merge.empty()) return Merge(a);
+    POOLMARK_ASSIGN_OR_RETURN(load::LoadResult result, RunQuickLoad(a));
+    return std::move(result.summary);
+  }();
+  if (!summary.ok()) return LoadFailed(summary.status());
+  if (const Status printed = PrintSummary(a, *summary); !printed.ok()) return LoadFailed(printed);
+  if (!a.export_format.empty()) {
+    if (const Status exported = Export(a, a.out); !exported.ok()) return LoadFailed(exported);
+  }
+  return LoadExitCode(*summary);
 }
 
 }  // namespace poolmark::cli

@@ -4,11 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
+#include "common/load/engine.h"
+
 namespace poolmark::cli {
 
 // The options as given; "" and 0 stand for "not given" where said.
 struct LoadArguments {
-  std::string plan;  // a plan file instead of the options for the load
+  std::string plan;                // a plan file instead of the options for the load
+  std::vector<std::string> merge;  // directories of load workers, to be merged into `out`
+  std::string from;                // a directory to export, without a load
   std::vector<std::string> urls;
   std::string model;
   std::string api = "chat";
@@ -38,6 +43,7 @@ struct LoadArguments {
   int processes = 1;
   std::string slo;
   bool find_knee = false;
+  double knee_share = 0.9;
   std::string out;
   std::string output = "text";
   std::string progress;  // "": text on a terminal, else none
@@ -47,5 +53,12 @@ struct LoadArguments {
 
 // Runs; returns the exit code.
 int RunLoadCommand(const LoadArguments& arguments);
+
+// The load that the options describe, once.
+Result<load::LoadResult> RunQuickLoad(const LoadArguments& arguments);
+// --plan: progress and result as JSON lines on stdout.
+int RunPlanFile(const LoadArguments& arguments);
+// --find-knee: loads of growing level.
+int RunKneeSearch(const LoadArguments& arguments);
 
 }  // namespace poolmark::cli

@@ -131,6 +131,7 @@ class Run {
     plan.start_steady.store(start.count(), std::memory_order_release);
     if (here_ != nullptr) here_->Wake();
     cpu_at_start_ = CpuSeconds(RUSAGE_SELF);
+    if (settings_.on_start) settings_.on_start(started_wall_);
     return absl::OkStatus();
   }
 
@@ -277,13 +278,16 @@ class Run {
       return value.has_value() ? std::optional<double>(static_cast<double>(*value) / 1e6) : std::nullopt;
     };
     if (totals.lateness.total() > 0) {
-      client.lateness_p50_ms = milliseconds(totals.lateness.Quantile(0.5));
-      client.lateness_p99_ms = milliseconds(totals.lateness.Quantile(0.99));
+      // A bucket's bound may lie above the largest value.
+      client.lateness_p50_ms = milliseconds(std::min(totals.max_lateness, *totals.lateness.Quantile(0.5)));
+      client.lateness_p99_ms = milliseconds(std::min(totals.max_lateness, *totals.lateness.Quantile(0.99)));
       client.lateness_max_ms = milliseconds(totals.max_lateness);
     }
     if (totals.schedule_error.total() > 0) {
-      client.schedule_error_p50_ms = milliseconds(totals.schedule_error.Quantile(0.5));
-      client.schedule_error_p99_ms = milliseconds(totals.schedule_error.Quantile(0.99));
+      client.schedule_error_p50_ms =
+          milliseconds(std::min(totals.max_schedule_error, *totals.schedule_error.Quantile(0.5)));
+      client.schedule_error_p99_ms =
+          milliseconds(std::min(totals.max_schedule_error, *totals.schedule_error.Quantile(0.99)));
       client.schedule_error_max_ms = milliseconds(totals.max_schedule_error);
     }
     client.achieved_concurrency =
@@ -305,7 +309,9 @@ class Run {
     client.users_without_session = totals.users_without_session;
     client.bytes_in = totals.bytes_in;
     client.events = totals.events;
-    if (totals.ran_out_at >= 0) client.ran_out_at_s = static_cast<double>(totals.ran_out_at) / 1e9;
+    // Without a set duration the end of the sessions is the end of the load.
+    if (options_.duration.has_value() && totals.ran_out_at >= 0)
+      client.ran_out_at_s = static_cast<double>(totals.ran_out_at) / 1e9;
     return client;
   }
 

@@ -36,6 +36,7 @@ struct RunSettings {
   std::optional<Nanoseconds> start_at_wall;
   Nanoseconds tick_every = std::chrono::seconds(1);
   std::function<void(const Tick&)> on_tick;
+  std::function<void(Nanoseconds wall)> on_start;  // time 0 is set
   // Set by a signal handler: 1 lets requests in flight end, 2 cuts them off.
   const std::atomic<int>* stop = nullptr;
 };

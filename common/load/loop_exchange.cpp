@@ -53,7 +53,9 @@ bool Loop::Count(Request* request) {
     shared_.stop.compare_exchange_strong(running, SharedPlan::kDrain);
     return false;
   }
-  if (options_.warm_up_requests > 0 && number == options_.warm_up_requests) RaiseWindow(Now());
+  if (options_.warm_up_requests > 0 && number == options_.warm_up_requests) {
+    RaiseWindow(request->has_intended ? request->due : Now());
+  }
   return true;
 }
 

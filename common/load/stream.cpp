@@ -188,7 +188,8 @@ void StreamReader::Finish(int64_t now) {
   record.end = now;
   if (!failed_) {
     if (body_ == Body::kFailure) {
-      Fail(Outcome::kHttpStatus, plain_body_.empty() ? "an answer without a body" : http::ErrorText(plain_body_));
+      Fail(Outcome::kHttpStatus,
+           plain_body_.empty() ? "an answer without a body" : http::ErrorText(plain_body_));
     } else if (body_ == Body::kJson) {
       const http::Chunk chunk = http::ReadChunkWithTree(plain_body_);
       if (chunk.kind == http::Chunk::Kind::kError) {

@@ -1,0 +1,102 @@
+// `poolmark load --plan FILE`: a load as a job or a file describes it. Events go to stdout, one JSON object
+// a line: {"event":"start"}, {"event":"progress"} once a second, {"event":"end"} or {"event":"error"}.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/load_run.h"
+#include "cli/commands/load_support.h"
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/load/plan.h"
+#include "common/workload/source.h"
+
+namespace poolmark::cli {
+namespace {
+
+void Say(const Json& event) {
+  const auto text = DumpJson(event);
+  if (!text.ok()) return;
+  std::printf("%s\n", text->c_str());
+  std::fflush(stdout);
+}
+
+// Counts tokens at an engine's tokenize endpoint.
+std::unique_ptr<workload::TokenCounter> CounterOf(const load::Plan& plan, const std::string& model) {
+  const std::string base = plan.tokenize_url;
+  const http::TlsOptions tls = plan.options.tls;
+  const http::Headers headers = plan.options.headers;
+  return workload::EngineCounter(
+      [base, tls, headers](const std::string& path, const std::string& body) -> Result<std::string> {
+        http::Request request;
+        request.method = "POST";
+        POOLMARK_ASSIGN_OR_RETURN(request.url, http::JoinApi(base, path));
+        request.headers = headers;
+        request.headers.emplace_back("Content-Type", "application/json");
+        request.body = body;
+        request.tls = tls;
+        POOLMARK_ASSIGN_OR_RETURN(const http::Response response, http::MakeClient()->Send(request));
+        if (response.status != 200)
+          return Unavailable(request.url.ToString(),
+                             "HTTP " + std::to_string(response.status) + ": " + response.body.substr(0, 200));
+        return response.body;
+      },
+      model);
+}
+
+Result<load::LoadResult> Run(const LoadArguments& a) {
+  POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(a.plan, 64u << 20));
+  POOLMARK_ASSIGN_OR_RETURN(const Json json, ParseJson(text, a.plan));
+  POOLMARK_ASSIGN_OR_RETURN(load::Plan plan, load::ParsePlan(json, a.plan));
+  if (!a.out.empty()) plan.out = a.out;
+  if (!plan.api_key_file.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(const std::string key, ReadKeyFile(plan.api_key_file));
+    plan.options.headers.emplace_back("Authorization", "Bearer " + key);
+  }
+  POOLMARK_ASSIGN_OR_RETURN(const Json spec, ParseJson(plan.workload_json, a.plan + " workload"));
+  std::unique_ptr<workload::TokenCounter> counter;
+  if (!plan.tokenize_url.empty()) {
+    const auto model = spec.find("model");
+    counter =
+        CounterOf(plan, model != spec.end() && model->is_string() ? model->get<std::string>() : "default");
+  }
+  load::RunSettings settings;
+  POOLMARK_ASSIGN_OR_RETURN(const auto source,
+                            workload::OpenSource(spec, counter.get(), &settings.source_notes));
+  for (const std::string& base : plan.base_urls) {
+    POOLMARK_ASSIGN_OR_RETURN(http::Url url, http::JoinApi(base, source->api_path()));
+    plan.options.urls.push_back(std::move(url));
+  }
+  settings.out_dir = plan.out;
+  settings.processes = plan.processes;
+  settings.slo = plan.slo;
+  settings.start_at_wall = plan.start_at_wall;
+  settings.stop = &LoadStop();
+  settings.on_tick = [](const load::Tick& tick) {
+    Json event = load::TickJson(tick);
+    event["event"] = "progress";
+    Say(event);
+  };
+  settings.on_start = [](Nanoseconds wall) { Say({{"event", "start"}, {"started_wall_ns", wall.count()}}); };
+  return load::RunLoad(plan.options, *source, settings);
+}
+
+}  // namespace
+
+int RunPlanFile(const LoadArguments& a) {
+  const Result<load::LoadResult> result = Run(a);
+  if (!result.ok()) {
+    Say({{"event", "error"}, {"message", std::string(result.status().message())}});
+    return LoadFailed(result.status());
+  }
+  const int code = LoadExitCode(result->summary);
+  Json end = {{"event", "end"}, {"exit_code", code}, {"started_wall_ns", result->started_wall.count()}};
+  end["window_ns"] = {{"start", result->window.start},
+                      {"end", result->window.end},
+                      {"load_end", result->window.load_end},
+                      {"total_end", result->window.total_end}};
+  end["summary"] = load::SummaryJson(result->summary);
+  Say(end);
+  return code;
+}
+
+}  // namespace poolmark::cli

@@ -1,0 +1,325 @@
+#include "common/load/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/base/time_format.h"
+
+namespace poolmark::load {
+namespace {
+
+// Takes known keys of an object, collects errors, refuses what is left.
+class KeyReader {
+ public:
+  KeyReader(const Json& json, std::string where, Errors* errors)
+      : json_(json), where_(std::move(where)), errors_(*errors) {
+    if (!json.is_object()) Bad("", "it is no object");
+  }
+
+  const Json* Find(const char* key) {
+    known_.push_back(key);
+    if (!json_.is_object()) return nullptr;
+    const auto it = json_.find(key);
+    return it == json_.end() || it->is_null() ? nullptr : &*it;
+  }
+  void Text(const char* key, std::string* out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    if (!value->is_string()) return Bad(key, "it is no string");
+    *out = value->get<std::string>();
+  }
+  void Bool(const char* key, bool* out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) return Bad(key, "it is neither true nor false");
+    *out = value->get<bool>();
+  }
+  template <class Integer>
+  void Count(const char* key, Integer* out, uint64_t most = 1'000'000'000'000ull) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    const bool whole =
+        value->is_number_unsigned() || (value->is_number_integer() && value->get<int64_t>() >= 0);
+    if (!whole || value->get<uint64_t>() > most)
+      return Bad(key, "it is no whole number from 0 to " + std::to_string(most));
+    *out = static_cast<Integer>(value->get<uint64_t>());
+  }
+  void Number(const char* key, double* out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    if (!value->is_number()) return Bad(key, "it is no number");
+    *out = value->get<double>();
+  }
+  // "20m" or seconds.
+  bool Duration(const char* key, Nanoseconds* out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return false;
+    if (value->is_number() && value->get<double>() >= 0 && value->get<double>() < 1e9) {
+      *out = Nanoseconds(std::llround(value->get<double>() * 1e9));
+      return true;
+    }
+    if (!value->is_string()) return Bad(key, "it is no duration"), false;
+    const auto duration = ParseDuration(value->get<std::string>());
+    if (!duration.ok()) return Bad(key, std::string(duration.status().message())), false;
+    *out = *duration;
+    return true;
+  }
+  void Bad(const std::string& key, std::string message, std::string hint = "") {
+    errors_.push_back({absl::StatusCode::kInvalidArgument, "bad_plan",
+                       key.empty() ? where_ : where_ + "." + key, std::move(message), std::move(hint)});
+  }
+  void RefuseOthers() {
+    if (!json_.is_object()) return;
+    for (const auto& [key, value] : json_.items()) {
+      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+      std::string all;
+      for (const std::string& known : known_) all += (all.empty() ? "" : ", ") + known;
+      Bad(key, "this key is not known", "known are " + all);
+    }
+  }
+  const std::string& where() const { return where_; }
+
+ private:
+  const Json& json_;
+  std::string where_;
+  Errors& errors_;
+  std::vector<std::string> known_;
+};
+
+void ReadLevel(const Json& json, const std::string& where, Errors* errors, LoadOptions* o) {
+  KeyReader keys(json, where, errors);
+  const bool closed = json.is_object() && json.contains("concurrency");
+  const bool rate = json.is_object() && json.contains("rate");
+  const bool trace = json.is_object() && json.contains("speedup");
+  if (closed + rate + trace != 1) keys.Bad("", "it has not exactly one of concurrency, rate and speedup");
+  keys.Count("concurrency", &o->users, 100'000);
+  keys.Duration("ramp_up", &o->ramp_up);
+  if (const Json* value = keys.Find("rate")) {
+    o->mode = LoadOptions::Mode::kRate;
+    if (value->is_number() && value->get<double>() > 0) {
+      o->arrivals.steps = {{Nanoseconds(0), value->get<double>(), value->get<double>()}};
+    } else if (value->is_string()) {
+      auto steps = ParseRate(value->get<std::string>());
+      if (steps.ok()) {
+        o->arrivals.steps = *std::move(steps);
+      } else {
+        keys.Bad("rate", std::string(steps.status().message()));
+      }
+    } else {
+      keys.Bad("rate", "it is neither a number above 0 nor a text such as 10-100:60s");
+    }
+  }
+  std::string kind = "constant";
+  keys.Text("arrivals", &kind);
+  if (const auto parsed = ParseArrivalKind(kind); parsed.ok()) {
+    o->arrivals.kind = *parsed;
+  } else {
+    keys.Bad("arrivals", std::string(parsed.status().message()));
+  }
+  keys.Number("cv", &o->arrivals.cv);
+  keys.Count("seed", &o->arrivals.seed, UINT64_MAX);
+  std::string of = "requests";
+  keys.Text("of", &of);
+  if (of != "requests" && of != "sessions") keys.Bad("of", "'" + of + "' is neither requests nor sessions");
+  o->rate_of_sessions = of == "sessions";
+  if (trace) o->mode = LoadOptions::Mode::kTrace;
+  keys.Number("speedup", &o->speedup);
+  keys.RefuseOthers();
+}
+
+void ReadRetry(const Json& json, const std::string& where, Errors* errors, RetryPolicy* retry) {
+  KeyReader keys(json, where, errors);
+  keys.Count("attempts", &retry->attempts, 100);
+  keys.Duration("pause", &retry->pause);
+  if (const Json* on = keys.Find("on")) {
+    for (const Json& word : *on) {
+      bool* const flag = word == "connect" ? &retry->on_connect
+                         : word == "stale" ? &retry->on_stale
+                         : word == "429"   ? &retry->on_429
+                         : word == "5xx"   ? &retry->on_5xx
+                                           : nullptr;
+      if (flag == nullptr) {
+        keys.Bad("on", "it holds something else than connect, stale, 429 and 5xx");
+      } else {
+        *flag = true;
+      }
+    }
+  }
+  keys.RefuseOthers();
+}
+
+void ReadSlo(const Json& json, const std::string& where, Errors* errors, std::optional<Slo>* slo) {
+  KeyReader keys(json, where, errors);
+  Slo read;
+  const auto limit = [&keys](const char* key, std::optional<Nanoseconds>* out) {
+    Nanoseconds value{0};
+    if (keys.Duration(key, &value)) *out = value;
+  };
+  keys.Text("name", &read.name);
+  limit("ttft", &read.ttft);
+  limit("tpot", &read.time_per_output_token);
+  limit("latency", &read.latency);
+  keys.RefuseOthers();
+  *slo = read;
+}
+
+void ReadStrings(KeyReader* keys, const char* key, std::vector<std::string>* out) {
+  const Json* list = keys->Find(key);
+  if (list == nullptr) return;
+  if (!list->is_array()) return keys->Bad(key, "it is no list");
+  for (const Json& item : *list) {
+    if (!item.is_string()) return keys->Bad(key, "it holds something else than strings");
+    out->push_back(item.get<std::string>());
+  }
+}
+
+}  // namespace
+
+Result<Plan> ParsePlan(const Json& json, const std::string& where) {
+  Plan plan;
+  LoadOptions& o = plan.options;
+  Errors errors;
+  KeyReader keys(json, where, &errors);
+  uint64_t version = 0;
+  keys.Count("schema_version", &version);
+  if (version != 1) keys.Bad("schema_version", "it is not 1", "write plans of version 1");
+  ReadStrings(&keys, "urls", &plan.base_urls);
+  if (plan.base_urls.empty()) keys.Bad("urls", "there is none");
+  for (const std::string& url : plan.base_urls) {
+    if (const auto parsed = http::ParseUrl(url); !parsed.ok())
+      keys.Bad("urls", std::string(parsed.status().message()));
+  }
+  if (const Json* headers = keys.Find("headers")) {
+    for (const auto& [name, value] : headers->items()) {
+      if (value.is_string()) {
+        o.headers.emplace_back(name, value.get<std::string>());
+      } else {
+        keys.Bad("headers", "'" + name + "' is no string");
+      }
+    }
+  }
+  keys.Text("api_key_file", &plan.api_key_file);
+  keys.Text("ca_file", &o.tls.ca_file);
+  keys.Text("server_name", &o.tls.server_name);
+  bool insecure = false;
+  keys.Bool("insecure", &insecure);
+  o.tls.verify = !insecure;
+  const Json* const workload = keys.Find("workload");
+  if (workload == nullptr || !workload->is_object() || workload->empty()) {
+    keys.Bad("workload", "it is no object that says something");
+  } else {
+    POOLMARK_ASSIGN_OR_RETURN(plan.workload_json, DumpJson(*workload));
+  }
+  if (const Json* level = keys.Find("load")) {
+    ReadLevel(*level, where + ".load", &errors, &o);
+  } else {
+    keys.Bad("load", "it is missing", "write {\"concurrency\": 16}, {\"rate\": 5} or {\"speedup\": 1}");
+  }
+  keys.Number("think_scale", &o.think_scale);
+  if (Nanoseconds cap{0}; keys.Duration("think_cap", &cap)) o.think_cap = cap;
+  keys.Duration("warm_up", &o.warm_up);
+  keys.Count("warm_up_requests", &o.warm_up_requests);
+  keys.Count("warm_up_sessions", &o.warm_up_sessions);
+  if (Nanoseconds duration{0}; keys.Duration("duration", &duration)) o.duration = duration;
+  keys.Count("max_requests", &o.max_requests);
+  keys.Duration("drain", &o.drain);
+  keys.Duration("deadline", &o.deadline);
+  keys.Duration("stall", &o.stall);
+  keys.Duration("connect_timeout", &o.connect_timeout);
+  keys.Duration("keep_alive", &o.keep_alive);
+  keys.Count("max_connections", &o.max_connections, 1'000'000);
+  if (const Json* retry = keys.Find("retry")) ReadRetry(*retry, where + ".retry", &errors, &o.retry);
+  keys.Count("loops", &o.loops, 256);
+  keys.Count("processes", &plan.processes, 64);
+  keys.Count("worker", &o.worker, 10'000);
+  keys.Count("workers", &o.workers, 10'000);
+  if (uint64_t start = 0; keys.Find("start_at_wall_ns") != nullptr) {
+    keys.Count("start_at_wall_ns", &start, INT64_MAX);
+    plan.start_at_wall = Nanoseconds(static_cast<int64_t>(start));
+  }
+  keys.Text("request_id_prefix", &o.request_id_prefix);
+  keys.Text("tokenize_url", &plan.tokenize_url);
+  if (const Json* slo = keys.Find("slo")) ReadSlo(*slo, where + ".slo", &errors, &plan.slo);
+  keys.Text("out", &plan.out);
+  if (plan.out.empty()) keys.Bad("out", "it is missing", "name the directory for the results");
+  keys.RefuseOthers();
+  if (!errors.empty()) return ToStatus(errors);
+  return plan;
+}
+
+Result<Json> PlanJson(const Plan& plan) {
+  const LoadOptions& o = plan.options;
+  Json json = {{"schema_version", 1}, {"urls", plan.base_urls}};
+  if (!o.headers.empty()) {
+    json["headers"] = Json::object();
+    for (const auto& [name, value] : o.headers) json["headers"][name] = value;
+  }
+  if (!plan.api_key_file.empty()) json["api_key_file"] = plan.api_key_file;
+  if (!o.tls.ca_file.empty()) json["ca_file"] = o.tls.ca_file;
+  if (!o.tls.server_name.empty()) json["server_name"] = o.tls.server_name;
+  if (!o.tls.verify) json["insecure"] = true;
+  POOLMARK_ASSIGN_OR_RETURN(json["workload"], ParseJson(plan.workload_json, "workload"));
+  const char* const kinds[] = {"constant", "poisson", "gamma"};
+  switch (o.mode) {
+    case LoadOptions::Mode::kClosed:
+      json["load"] = {{"concurrency", o.users}, {"ramp_up", FormatDuration(o.ramp_up)}};
+      break;
+    case LoadOptions::Mode::kRate: {
+      std::string rate;
+      for (const RateStep& step : o.arrivals.steps) {
+        if (!rate.empty()) rate += ',';
+        rate += PythonFloat(step.from);
+        if (step.to != step.from) rate += "-" + PythonFloat(step.to);
+        if (step.duration > Nanoseconds(0)) rate += ":" + FormatDuration(step.duration);
+      }
+      json["load"] = {{"rate", rate},
+                      {"arrivals", kinds[static_cast<int>(o.arrivals.kind)]},
+                      {"cv", o.arrivals.cv},
+                      {"seed", o.arrivals.seed},
+                      {"of", o.rate_of_sessions ? "sessions" : "requests"}};
+      break;
+    }
+    case LoadOptions::Mode::kTrace:
+      json["load"] = {{"speedup", o.speedup}};
+      break;
+  }
+  json["think_scale"] = o.think_scale;
+  if (o.think_cap.has_value()) json["think_cap"] = FormatDuration(*o.think_cap);
+  json["warm_up"] = FormatDuration(o.warm_up);
+  json["warm_up_requests"] = o.warm_up_requests;
+  json["warm_up_sessions"] = o.warm_up_sessions;
+  if (o.duration.has_value()) json["duration"] = FormatDuration(*o.duration);
+  json["max_requests"] = o.max_requests;
+  json["drain"] = FormatDuration(o.drain);
+  json["deadline"] = FormatDuration(o.deadline);
+  json["stall"] = FormatDuration(o.stall);
+  json["connect_timeout"] = FormatDuration(o.connect_timeout);
+  json["keep_alive"] = FormatDuration(o.keep_alive);
+  json["max_connections"] = o.max_connections;
+  Json on = Json::array();
+  if (o.retry.on_connect) on.push_back("connect");
+  if (o.retry.on_stale) on.push_back("stale");
+  if (o.retry.on_429) on.push_back("429");
+  if (o.retry.on_5xx) on.push_back("5xx");
+  json["retry"] = {{"attempts", o.retry.attempts}, {"on", on}, {"pause", FormatDuration(o.retry.pause)}};
+  json["loops"] = o.loops;
+  json["processes"] = plan.processes;
+  json["worker"] = o.worker;
+  json["workers"] = o.workers;
+  if (plan.start_at_wall.has_value()) json["start_at_wall_ns"] = plan.start_at_wall->count();
+  json["request_id_prefix"] = o.request_id_prefix;
+  if (!plan.tokenize_url.empty()) json["tokenize_url"] = plan.tokenize_url;
+  if (plan.slo.has_value()) {
+    Json slo = {{"name", plan.slo->name}};
+    if (plan.slo->ttft.has_value()) slo["ttft"] = FormatDuration(*plan.slo->ttft);
+    if (plan.slo->time_per_output_token.has_value())
+      slo["tpot"] = FormatDuration(*plan.slo->time_per_output_token);
+    if (plan.slo->latency.has_value()) slo["latency"] = FormatDuration(*plan.slo->latency);
+    json["slo"] = slo;
+  }
+  json["out"] = plan.out;
+  return json;
+}
+
+}  // namespace poolmark::load

@@ -1,0 +1,257 @@
+// The program itself: quick runs, processes, plan files, Ctrl-C, exports, merging.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "tests/component/load/fixture.h"
+#include "tests/component/load/process.h"
+#include "tests/support/token_server.h"
+
+namespace poolmark::load::test {
+namespace {
+
+using poolmark::test::Process;
+using poolmark::test::TempDir;
+using poolmark::test::TokenServer;
+
+const std::string kProgram = std::string(POOLMARK_BIN_DIR) + "/poolmark";
+
+struct Done {
+  int code = -1;
+  std::string out, err;
+};
+
+Done Poolmark(const std::vector<std::string>& arguments) {
+  const TempDir dir;
+  std::vector<std::string> argv = {kProgram, "load"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  Process process(argv, dir / "run");
+  const auto code = process.Wait(60000);
+  return {code.value_or(-1), process.out(), process.err()};
+}
+
+std::vector<std::string> Quick(const TokenServer& server, const std::vector<std::string>& more) {
+  std::vector<std::string> all = {"--url", server.url() + "/v1", "--model", "m", "--output-tokens", "3"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a quick run prints its summary as text and as JSON", "[live]") {
+  TokenServer server({.tokens = 3});
+  const TempDir dir;
+  const Done text = Poolmark(Quick(server, {"-c", "4", "-n", "40", "--out", dir / "o"}));
+  INFO(text.out << text.err);
+  CHECK(text.code == 0);
+  CHECK(text.out.find("40 in the window, 40 ok, 0 failed") != std::string::npos);
+  CHECK(text.out.find("time to first token") != std::string::npos);
+  CHECK(text.out.find("prompt lengths are estimates") != std::string::npos);
+  CHECK(ReadRecords(dir / "o/requests.jsonl.zst")->size() == 40);
+  const Done json =
+      Poolmark(Quick(server, {"--rate", "200", "--arrivals", "poisson", "-n", "40", "--warm-up-requests",
+                              "10", "-o", "json", "--progress", "json", "--api", "completions",
+                              "--prompt-ids", "--slo", "mlperf-llama2-70b-interactive"}));
+  INFO(json.out << json.err);
+  CHECK(json.code == 0);
+  const Json summary = *ParseJson(json.out);
+  CHECK(summary["requests"] == 40);
+  CHECK(summary["warm_up_requests"] == 10);
+  CHECK(summary["goodput"]["slo"] == "mlperf-llama2-70b-interactive");
+  CHECK(summary["client"]["schedule_error_ms"]["p99"].is_number());
+  CHECK(summary["definitions"]["ttft_ms"].is_string());
+  CHECK(server.bodies().back().find("\"prompt\":[") != std::string::npos);
+}
+
+TEST_CASE("wrong use ends with 2 and says what to do", "[live]") {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--url", "http://127.0.0.1:1", "--model", "m"},
+           {"--url", "http://127.0.0.1:1", "--model", "m", "-c", "1"},
+           {"--url", "http://127.0.0.1:1", "--model", "m", "-c", "1", "--rate", "3", "-n", "1"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1"},
+           {"--url", "http://127.0.0.1:1", "-c", "1", "-n", "1"},
+           {"--url", "http://127.0.0.1:1", "--model", "m", "--rate", "x", "-n", "1"},
+           {"--no-such-option"},
+           {"--plan", "/nonexistent"},
+           {"--url", "http://127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--retry-on", "always"},
+       }) {
+    const Done done = Poolmark(arguments);
+    INFO(done.err);
+    CHECK(done.code == (arguments[0] == "--plan" ? 1 : 2));
+    CHECK_FALSE(done.err.empty());
+  }
+}
+
+TEST_CASE("processes share one plan: exact concurrency, each request once, one record file", "[live][C21]") {
+  TokenServer server({.tokens = 3, .first = milliseconds(5), .between = milliseconds(1)});
+  const TempDir dir;
+  const Done done = Poolmark(Quick(server, {"-c", "10", "-n", "150", "--processes", "3", "--loops", "2",
+                                            "--out", dir / "o", "-o", "json"}));
+  INFO(done.err);
+  REQUIRE(done.code == 0);
+  const Json summary = *ParseJson(done.out);
+  CHECK(summary["ok"] == 150);
+  CHECK(summary["client"]["processes"] == 3);
+  CHECK(server.max_in_flight() == 10);
+  CHECK(server.requests() == 150);
+  CHECK(server.ids().size() == 150);
+  std::set<uint64_t> sessions;
+  const auto records = ReadRecords(dir / "o/requests.jsonl.zst");
+  for (const RequestRecord& record : *records) sessions.insert(record.session);
+  CHECK(sessions.size() == 150);
+  CHECK(ListDir(dir / "o")->size() == 3);  // the parts are gone
+}
+
+TEST_CASE("Ctrl-C ends with 130, a drained server and a complete record file", "[live]") {
+  TokenServer server({.tokens = 3, .first = milliseconds(30), .between = milliseconds(5)});
+  for (const std::string processes : {"1", "2"}) {
+    const TempDir dir;
+    const int before = server.requests();
+    std::vector<std::string> argv = {kProgram, "load"};
+    for (const std::string& word : Quick(server, {"-c", "4", "--duration", "60s", "--processes", processes,
+                                                  "--out", dir / "o", "-o", "json"}))
+      argv.push_back(word);
+    Process process(argv, dir / "run");
+    while (server.requests() < before + 20) std::this_thread::sleep_for(milliseconds(5));
+    process.Signal(SIGINT);
+    REQUIRE(process.Wait(20000) == 130);
+    const Json summary = *ParseJson(process.out());
+    CHECK(summary["interrupted"] == true);
+    CHECK(summary["failed"] == 0);
+    const auto records = ReadRecords(dir / "o/requests.jsonl.zst");
+    INFO(records.status());
+    REQUIRE(records.ok());
+    CHECK(records->size() == static_cast<size_t>(server.requests() - before));
+  }
+}
+
+TEST_CASE("a plan file runs a workload and tells its progress as JSON lines", "[live][D3]") {
+  TokenServer server({.tokens = 3, .first = milliseconds(10)});
+  const TempDir dir;
+  const Json plan = {{"schema_version", 1},
+                     {"urls", {server.url()}},
+                     {"workload",
+                      {{"shape", "synthetic"},
+                       {"sessions", 6},
+                       {"groups", 2},
+                       {"prefix", 32},
+                       {"turns", 3},
+                       {"input", 16},
+                       {"growth", 8},
+                       {"output", 4},
+                       {"model", "m"}}},
+                     {"load", {{"concurrency", 2}}},
+                     {"request_id_prefix", "job-1"},
+                     {"out", dir / "o"}};
+  REQUIRE(AtomicWriteFile(dir / "plan.json", *DumpJson(plan)).ok());
+  const Done done = Poolmark({"--plan", dir / "plan.json"});
+  INFO(done.out << done.err);
+  REQUIRE(done.code == 0);
+  std::vector<Json> events = *ParseJsonLines(done.out, "stdout");
+  CHECK(events.front()["event"] == "start");
+  CHECK(events.back()["event"] == "end");
+  CHECK(events.back()["exit_code"] == 0);
+  CHECK(events.back()["summary"]["ok"] == 18);
+  CHECK(server.max_in_flight() == 2);
+  const auto records = ReadRecords(dir / "o/requests.jsonl.zst");
+  CHECK(records->size() == 18);
+  CHECK(server.ids().count("job-1-5-2") == 1);
+}
+
+TEST_CASE("workers on several machines share a plan and merge into one result", "[live]") {
+  TokenServer server({.tokens = 3, .first = milliseconds(5)});
+  const TempDir dir;
+  const int64_t start = (RealClock().Wall() + seconds(2)).count();
+  std::vector<std::unique_ptr<Process>> workers;
+  for (int worker = 0; worker < 2; ++worker) {
+    const std::string name = "w" + std::to_string(worker);
+    const Json plan = {{"schema_version", 1},
+                       {"urls", {server.url()}},
+                       {"workload",
+                        {{"shape", "synthetic"},
+                         {"sessions", 21},
+                         {"turns", 2},
+                         {"input", 16},
+                         {"output", 4},
+                         {"model", "m"}}},
+                       {"load", {{"concurrency", 5}}},
+                       {"loops", 2},
+                       {"worker", worker},
+                       {"workers", 2},
+                       {"start_at_wall_ns", start},
+                       {"out", dir / name}};
+    REQUIRE(AtomicWriteFile(dir / (name + ".json"), *DumpJson(plan)).ok());
+    workers.push_back(std::make_unique<Process>(
+        std::vector<std::string>{kProgram, "load", "--plan", dir / (name + ".json")}, dir / name + "-run"));
+  }
+  for (const auto& worker : workers) {
+    const auto code = worker->Wait(30000);
+    INFO(worker->err() << worker->out());
+    REQUIRE(code == 0);
+  }
+  CHECK(server.max_in_flight() == 5);
+  CHECK(server.requests() == 42);
+  CHECK(server.ids().size() == 42);
+  const Done merged = Poolmark({"--merge", dir / "w0," + (dir / "w1"), "--out", dir / "all", "-o", "json"});
+  INFO(merged.err);
+  REQUIRE(merged.code == 0);
+  CHECK((*ParseJson(merged.out))["ok"] == 42);
+  CHECK(ReadRecords(dir / "all/requests.jsonl.zst")->size() == 42);
+  // The first requests of both began together.
+  const auto first = [](const std::string& path) {
+    int64_t earliest = INT64_MAX;
+    const auto records = ReadRecords(path);
+    for (const RequestRecord& record : *records) earliest = std::min(earliest, record.started);
+    return earliest;
+  };
+  CHECK(first(dir / "w0/requests.jsonl.zst") < 500'000'000);
+  CHECK(first(dir / "w1/requests.jsonl.zst") < 500'000'000);
+}
+
+TEST_CASE("exports carry the records in the forms of other tools", "[live]") {
+  TokenServer server({.tokens = 3, .first = milliseconds(5), .between = milliseconds(2)});
+  const TempDir dir;
+  REQUIRE(Poolmark(Quick(server, {"-c", "2", "-n", "10", "--out", dir / "o", "--export", "vllm"})).code == 0);
+  const Json vllm = *ParseJson(*ReadFile(dir / "o/vllm.json"));
+  CHECK(vllm["completed"] == 10);
+  CHECK(vllm["ttfts"].size() == 10);
+  CHECK(vllm["ttfts"][0].get<double>() > 0.005);
+  CHECK(vllm["itls"][0].size() == 2);
+  CHECK(vllm["total_output_tokens"] == 30);
+  CHECK(vllm["median_ttft_ms"].get<double>() >= 5);
+  REQUIRE(Poolmark({"--from", dir / "o", "--export", "aiperf"}).code == 0);
+  const auto lines = ParseJsonLines(*ReadFile(dir / "o/profile_export.jsonl"), "p");
+  REQUIRE(lines.ok());
+  REQUIRE(lines->size() == 10);
+  CHECK((*lines)[0]["metadata"]["benchmark_phase"] == "profiling");
+  CHECK((*lines)[0]["metrics"]["time_to_first_token"]["unit"] == "ms");
+  CHECK((*lines)[0]["metrics"]["inter_chunk_latency"]["value"].size() == 2);
+}
+
+TEST_CASE("the search for the knee stops where the limits no longer hold", "[live][E5]") {
+  // Serves one request at a time: with c users each waits for c - 1 others.
+  std::mutex one_at_a_time;
+  TokenServer server({.answer = [&](poolmark::test::RawConnection& connection, const std::string&, int) {
+    const std::lock_guard lock(one_at_a_time);
+    std::this_thread::sleep_for(milliseconds(20));
+    return connection.Write(
+        poolmark::test::ChunkedHead() +
+        poolmark::test::Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n") +
+        "0\r\n\r\n");
+  }});
+  const Done done = Poolmark(Quick(server, {"--find-knee", "--slo", "ttft=250ms", "-n", "24", "-o", "json"}));
+  INFO(done.err << done.out);
+  REQUIRE(done.code == 0);
+  const Json result = *ParseJson(done.out);
+  CHECK(result["knee"].get<double>() >= 6);
+  CHECK(result["knee"].get<double>() <= 14);
+  CHECK(result["levels"].size() >= 5);
+}
+
+}  // namespace poolmark::load::test
