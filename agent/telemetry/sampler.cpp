@@ -129,14 +129,14 @@ Status SamplerImpl::AddBmc(const v1::ScrapeTarget& target, Nanoseconds interval)
     const std::string address = url.substr(7);
     auto power = std::make_shared<IpmiPower>(options_.spawner, address == "local" ? "" : address, login);
     sources_.push_back(std::make_unique<PowerSource>(
-        "node", interval, "ipmi-dcmi", [power, timeout] { return power->Read(timeout); }, host_));
+        target.source(), interval, "ipmi-dcmi", [power, timeout] { return power->Read(timeout); }, host_));
     v1::Tool tool;
     const ToolInfo ipmitool = LookUpTool("ipmitool", options_.spawner, options_.root);
     tool.set_name("ipmitool");
     tool.set_version(ipmitool.version);
     tool.set_path(ipmitool.path);
     tool.set_sha256(ipmitool.sha256);
-    tool.set_note(ipmitool.note);
+    tool.set_note(absl::StrCat("node power", ipmitool.note.empty() ? "" : ": ", ipmitool.note));
     tools_.push_back(std::move(tool));
     return absl::OkStatus();
   }
@@ -148,7 +148,7 @@ Status SamplerImpl::AddBmc(const v1::ScrapeTarget& target, Nanoseconds interval)
   POOLMARK_ASSIGN_OR_RETURN(const http::Url base, http::ParseUrl(url));
   auto power = std::make_shared<RedfishPower>(options_.client, base, login, verify);
   sources_.push_back(std::make_unique<PowerSource>(
-      "node", interval, "redfish", [power, timeout] { return power->Read(timeout); }, host_));
+      target.source(), interval, "redfish", [power, timeout] { return power->Read(timeout); }, host_));
   tools_.push_back(OwnReader("redfish", absl::StrCat("node power from the BMC at ", base.host,
                                                      verify ? "" : ", its certificate was not verified")));
   return absl::OkStatus();
@@ -160,30 +160,24 @@ void SamplerImpl::AddExporters(bool* node_covered, bool* gpus_covered) {
   const auto specs = text.ok() ? ReadExporters(*text, options_.exporters_file)
                                : Result<std::vector<ExporterSpec>>(text.status());
   if (!specs.ok()) {
-    tools_.push_back(
-        OwnReader("exporters", absl::StrCat("no exporter is used: ", std::string(specs.status().message()))));
+    tools_.push_back(OwnReader("exporters", absl::StrCat("public exporters: none is used, ",
+                                                         std::string(specs.status().message()))));
     return;
   }
-  const bool amd = std::find(options_.gpu_vendors.begin(), options_.gpu_vendors.end(), "amd") !=
-                   options_.gpu_vendors.end();
+  const auto has_gpu_of = [this](const std::string& vendor) {
+    return std::find(options_.gpu_vendors.begin(), options_.gpu_vendors.end(), vendor) !=
+           options_.gpu_vendors.end();
+  };
   for (const ExporterSpec& spec : *specs) {
-    const bool applies =
-        spec.vendors.empty() ||
-        std::any_of(spec.vendors.begin(), spec.vendors.end(), [&](const std::string& vendor) {
-          return std::find(options_.gpu_vendors.begin(), options_.gpu_vendors.end(), vendor) !=
-                 options_.gpu_vendors.end();
-        });
-    if (!applies) continue;
-    const prom::Dialect* dialect = options_.catalogue->Find(spec.dialect);
-    auto exporter = dialect == nullptr
+    if (!spec.vendors.empty() && std::none_of(spec.vendors.begin(), spec.vendors.end(), has_gpu_of)) continue;
+    auto exporter = options_.catalogue->Find(spec.dialect) == nullptr
                         ? Result<Exporter>(NotFound(
                               spec.name, absl::StrCat("no dialect '", spec.dialect, "' in the catalogue")))
                         : StartExporter(spec, {options_.spawner, options_.client, options_.root});
     if (!exporter.ok()) {
-      v1::Tool tool =
-          OwnReader(spec.name, absl::StrCat(spec.instead, " in place of ", spec.name, " ", spec.version, ": ",
-                                            ErrorOf(exporter.status()).message, " (", spec.measures, ")"));
-      tools_.push_back(std::move(tool));
+      tools_.push_back(OwnReader(
+          spec.name, absl::StrCat(spec.measures, ": ", spec.instead, " in place of ", spec.name, " ",
+                                  spec.version, ", because: ", ErrorOf(exporter.status()).message)));
       continue;
     }
     v1::Tool tool;
@@ -193,18 +187,31 @@ void SamplerImpl::AddExporters(bool* node_covered, bool* gpus_covered) {
     tool.set_path(exporter->path);
     tool.set_note(spec.measures);
     tools_.push_back(std::move(tool));
-    *node_covered |= dialect->name == "node_exporter";
-    *gpus_covered |= dialect->role == "exporter" && !spec.vendors.empty() && dialect->name != "all-smi";
+    exporters_.push_back(std::move(*exporter));
+  }
+  // GPU power is taken from one of them only: the vendor's exporter, else all-smi, and never all-smi's on
+  // AMD.
+  bool vendor_exporter = false, all_smi = false;
+  for (const Exporter& exporter : exporters_) {
+    *node_covered |= exporter.spec.dialect == "node_exporter";
+    all_smi |= exporter.spec.dialect == "all-smi";
+    vendor_exporter |= exporter.spec.dialect == "dcgm" || exporter.spec.dialect == "amd";
+  }
+  *gpus_covered = vendor_exporter || (all_smi && !has_gpu_of("amd"));
+  for (const Exporter& exporter : exporters_) {
     PageSource::Options page;
     page.label = "node";
     page.interval = options_.interval;
     page.timeout = options_.scrape_timeout;
-    page.url = exporter->url;
-    page.dialect = dialect;
+    page.url = exporter.url;
+    page.dialect = options_.catalogue->Find(exporter.spec.dialect);
     page.client = options_.client;
-    page.amd_gpus = amd;
+    if (exporter.spec.dialect == "all-smi" && has_gpu_of("amd")) {
+      page.power_refused = "all-smi gives AMD GPU power in kilowatts under a name in watts";
+    } else if (exporter.spec.dialect == "all-smi" && vendor_exporter) {
+      page.power_refused = "GPU power is taken from the vendor's exporter";
+    }
     sources_.push_back(std::make_unique<PageSource>(std::move(page)));
-    exporters_.push_back(std::move(*exporter));
   }
 }
 
@@ -260,9 +267,9 @@ void SamplerImpl::AddHost() {
   if (events.missing.empty() && (options_.spawner == nullptr || !FindExecutable("perf", options_.root)))
     events.missing = "perf is not installed";
   const bool measured = events.missing.empty();
-  tools_.push_back(
-      OwnReader("memory-bandwidth", measured ? "perf stat on the memory controllers, one second in ten"
-                                             : "not measured: " + events.missing));
+  tools_.push_back(OwnReader("memory-bandwidth",
+                             measured ? "memory-controller bandwidth by perf stat, one second in ten"
+                                      : "memory-controller bandwidth: not measured, " + events.missing));
   sources_.push_back(
       std::make_unique<PerfSource>(measured ? kPerfInterval : Nanoseconds(std::chrono::hours(24)),
                                    std::move(events), options_.spawner, host_));

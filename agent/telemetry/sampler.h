@@ -32,7 +32,8 @@ struct SamplerOptions {
   // What to scrape. Dialects beside those of the catalogue's pages: "redis" (redis://host:port, RESP INFO),
   // "ipmi-dcmi" (url "ipmi://local" or "ipmi://<login>@<address>"), "redfish" (url
   // "https://<login>@<address>" or "https://<login>@<address>/redfish/v1/Chassis/<id>"; "?verify=no" accepts
-  // any certificate), where <login> is the name of a secret "user:password".
+  // any certificate), where <login> is the name of a secret "user:password". A BMC's power comes under the
+  // target's own source.
   std::vector<v1::ScrapeTarget> targets;
   bool host = true;        // the machine's own readers, source "node"
   std::string root = "/";  // tests give a fixture tree

@@ -17,13 +17,9 @@ Reading Failed(std::string why) {
   return reading;
 }
 
-bool IsAllSmiPower(const std::string& name) {
-  return name == "all_smi_gpu_power_consumption_watts" || name == "all_smi_chassis_power_watts";
-}
-
 }  // namespace
 
-Reading ReadingOf(std::string_view text, const prom::Dialect& dialect, bool amd_gpus) {
+Reading ReadingOf(std::string_view text, const prom::Dialect& dialect, const std::string& power_refused) {
   const auto keep = [&dialect](std::string_view name) {
     return dialect.Keeps(name) || dialect.MarksRestart(name);
   };
@@ -38,9 +34,9 @@ Reading ReadingOf(std::string_view text, const prom::Dialect& dialect, bool amd_
       reading.identity.emplace_back(std::move(key), PythonFloat(sample.value));
       continue;
     }
-    if (amd_gpus && dialect.name == "all-smi" && IsAllSmiPower(sample.name)) {
-      points.AddMissing(sample.name, sample.labels,
-                        "all-smi gives AMD GPU power in kilowatts under a name in watts");
+    const prom::Series* series = dialect.Find(sample.name);
+    if (!power_refused.empty() && series != nullptr && series->unit == "watts") {
+      points.AddMissing(sample.name, sample.labels, power_refused);
       continue;
     }
     points.Add(sample.name, sample.labels, sample.value);
@@ -62,7 +58,7 @@ Reading PageSource::Read() {
   if (!response.ok()) return Failed(std::string(response.status().message()));
   if (response->status != 200)
     return Failed(absl::StrCat(options_.url.ToString(), " answered with status ", response->status));
-  return ReadingOf(response->body, *options_.dialect, options_.amd_gpus);
+  return ReadingOf(response->body, *options_.dialect, options_.power_refused);
 }
 
 RedisSource::RedisSource(std::string label, Nanoseconds interval, Nanoseconds timeout, std::string host,

@@ -42,7 +42,7 @@ class PageSource final : public Source {
     http::Url url;
     const prom::Dialect* dialect = nullptr;
     http::Client* client = nullptr;
-    bool amd_gpus = false;  // all-smi's power is then refused
+    std::string power_refused;  // why readings in watts of this page are not used; empty: they are
   };
   explicit PageSource(Options options);
   Reading Read() override;
@@ -51,7 +51,7 @@ class PageSource final : public Source {
   Options options_;
 };
 // The points of one page; apart for tests.
-Reading ReadingOf(std::string_view page, const prom::Dialect& dialect, bool amd_gpus);
+Reading ReadingOf(std::string_view page, const prom::Dialect& dialect, const std::string& power_refused);
 
 // A Redis or Valkey server.
 class RedisSource final : public Source {

@@ -93,12 +93,14 @@ void ManifestBuilder::Tools(const JobRun& run) {
                                 [&, n = name](const auto& known) { return known.name == n; });
       if (found == machine.tools.end())
         found = machine.tools.insert(machine.tools.end(), results::ManifestTool());
-      found->measure = tool.note().substr(0, tool.note().find(':'));
+      // "what it measures" or "what it measures: why it stands in for another"
+      const size_t colon = tool.note().find(": ");
+      found->measure = tool.note().substr(0, colon);
       found->name = tool.name();
       found->version = tool.version();
       found->sha256 = tool.sha256();
-      found->fallback_reason = tool.note();
-      found->pinned = tool.note().empty() && !tool.sha256().empty();
+      found->fallback_reason = colon == std::string::npos ? "" : tool.note().substr(colon + 2);
+      found->pinned = found->fallback_reason.empty() && !tool.sha256().empty();
     }
     if (!machine.tools.empty()) machine.tools_missing.clear();
   }

@@ -9,7 +9,7 @@ namespace poolmark::controller {
 namespace {
 
 bool Splits(const std::string& label) {
-  return label == "source" || label == "cache_source";
+  return label == "source" || label == "cache_source" || label == "mode" || label == "cache_tier";
 }
 
 stats::TierPlace PlaceOf(spec::TierSource source) {

@@ -144,11 +144,10 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
       if (values == log->values.end()) continue;
       results::PowerSeries power;
       power.machine = machine;
-      power.kind =
-          series.source == "bmc" ? "bmc"
-          : series.name.find("gpu") != std::string::npos || series.name.find("GPU") != std::string::npos
-              ? "gpu"
-              : "telemetry";
+      power.kind = series.source == "bmc" ? "bmc"
+                   : series.name.find("gpu") != std::string::npos || series.name.starts_with("DCGM_")
+                       ? "gpu"
+                       : "telemetry";
       power.series = series.name;
       for (const auto& [label, value] : series.labels) absl::StrAppend(&power.series, ",", label, "=", value);
       for (const stats::Sample& sample : values->second)

@@ -318,8 +318,8 @@ TEST_CASE("Redfish over HTTP: discovery, preference, and a login that never leav
   fixture.Target("bmc", "redfish", "http://bmc@127.0.0.1:" + std::to_string((*server)->port()));
   const auto sampler = fixture.Start();
   Follower follower(sampler.get());
-  REQUIRE(follower.Until([&] { return follower.Value("node", "node_power_watts").has_value(); }));
-  CHECK(follower.Value("node", "node_power_watts") == 344);
+  REQUIRE(follower.Until([&] { return follower.Value("bmc", "node_power_watts").has_value(); }));
+  CHECK(follower.Value("bmc", "node_power_watts") == 344);
   sampler->Stop();
   const std::lock_guard lock(mutex);
   CHECK(authorization == "Basic dXNlcjpwYXNz");
@@ -399,7 +399,7 @@ TEST_CASE("the shipped exporters file is sound, and says why own readers take ov
   bool explained = false;
   for (const v1::Tool& tool : sampler->tools()) {
     explained |= tool.name() == "poolmark-agent/node_exporter" &&
-                 tool.note().find("in place of node_exporter 1.12.1: ") != std::string::npos;
+                 tool.note().find("in place of node_exporter 1.12.1, because: ") != std::string::npos;
   }
   CHECK(explained);
   for (const char* text : {"", "version: 2\nexporters: []", "version: 1\nexporters: 3",

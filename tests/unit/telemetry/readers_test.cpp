@@ -397,12 +397,12 @@ TEST_CASE("a page becomes catalogue series only, with what tells a restart apart
       "vllm:prompt_tokens_total{engine=\"0\"} 5\nvllm:prompt_tokens_created{engine=\"0\"} "
       "1.7e9\nprocess_start_time_seconds 1.6e9\n"
       "vllm:kv_cache_usage_perc{engine=\"0\"} NaN\nvllm:invented_total 3\n",
-      *Shipped().Find("vllm"), false);
+      *Shipped().Find("vllm"), "");
   REQUIRE(reading.failure.empty());
   CHECK(reading.points.size() == 2);
   CHECK(reading.identity.size() == 2);
   CHECK_FALSE(Value(reading.points, "vllm:kv_cache_usage_perc", {{"engine", "0"}}).has_value());
-  CHECK_FALSE(ReadingOf("<html>", *Shipped().Find("vllm"), false).failure.empty());
+  CHECK_FALSE(ReadingOf("<html>", *Shipped().Find("vllm"), "").failure.empty());
 }
 
 TEST_CASE("all-smi's power is refused on machines with AMD GPUs, where it is in kilowatts", "[F24][F6]") {
@@ -410,28 +410,28 @@ TEST_CASE("all-smi's power is refused on machines with AMD GPUs, where it is in 
       "all_smi_gpu_power_consumption_watts{gpu=\"AMD Instinct MI300X\", uuid=\"a\"} "
       "0.148\nall_smi_chassis_power_watts 1.2\n"
       "all_smi_gpu_utilization{gpu=\"AMD Instinct MI300X\", uuid=\"a\"} 55\n";
-  const auto amd = ReadingOf(page, *Shipped().Find("all-smi"), true).points;
+  const auto amd = ReadingOf(page, *Shipped().Find("all-smi"), "all-smi gives kilowatts").points;
   const prom::Labels gpu = {{"gpu", "AMD Instinct MI300X"}, {"uuid", "a"}};
   CHECK(Value(amd, "all_smi_gpu_power_consumption_watts", gpu).reason().find("kilowatts") !=
         std::string::npos);
   CHECK_FALSE(Value(amd, "all_smi_chassis_power_watts").has_value());
   CHECK(*Value(amd, "all_smi_gpu_utilization", gpu) == Approx(0.55));
   const auto nvidia =
-      ReadingOf("all_smi_gpu_power_consumption_watts{uuid=\"a\"} 612\n", *Shipped().Find("all-smi"), false)
+      ReadingOf("all_smi_gpu_power_consumption_watts{uuid=\"a\"} 612\n", *Shipped().Find("all-smi"), "")
           .points;
   CHECK(*Value(nvidia, "all_smi_gpu_power_consumption_watts", {{"uuid", "a"}}) == 612);
 }
 
 TEST_CASE("0 W is not measured, per-CPU series are folded", "[F8][F22]") {
   const auto amd = ReadingOf("gpu_package_power{gpu_id=\"0\"} 0\ngpu_package_power{gpu_id=\"1\"} 712\n",
-                             *Shipped().Find("amd"), true)
+                             *Shipped().Find("amd"), "")
                        .points;
   CHECK_FALSE(Value(amd, "gpu_package_power", {{"gpu_id", "0"}}).has_value());
   CHECK(*Value(amd, "gpu_package_power", {{"gpu_id", "1"}}) == 712);
   const auto node = ReadingOf(
                         "node_cpu_seconds_total{cpu=\"0\",mode=\"idle\"} "
                         "3\nnode_cpu_seconds_total{cpu=\"1\",mode=\"idle\"} 4\n",
-                        *Shipped().Find("node_exporter"), false)
+                        *Shipped().Find("node_exporter"), "")
                         .points;
   REQUIRE(node.size() == 1);
   CHECK(*Value(node, "node_cpu_seconds_total", {{"mode", "idle"}}) == 7);
@@ -448,7 +448,7 @@ TEST_CASE("every recorded exporter page gives points of its dialect", "[F6][F9][
       {"vllm-router", "engines/vllm-router-0.1.17/metrics-after-requests.txt"}};
   for (const auto& [dialect, file] : pages) {
     INFO(file);
-    const Reading reading = ReadingOf(*ReadFile(*shared + "/data/" + file), *Shipped().Find(dialect), false);
+    const Reading reading = ReadingOf(*ReadFile(*shared + "/data/" + file), *Shipped().Find(dialect), "");
     CHECK(reading.failure.empty());
     CHECK(reading.points.size() >= 2);
   }
