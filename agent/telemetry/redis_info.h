@@ -1,5 +1,4 @@
-// Redis and Valkey by INFO over their own protocol. The parser is pure; the client speaks just enough RESP
-// for one command, with limits and a deadline.
+// Redis and Valkey by the answer to INFO. Pure.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,7 +6,6 @@
 #include <vector>
 
 #include "agent/telemetry/point.h"
-#include "common/base/clock.h"
 #include "common/base/result.h"
 
 namespace poolmark::agent {
@@ -25,9 +23,4 @@ Reading ReadingOf(const RedisInfo& info, const prom::Dialect& dialect);
 
 // redis://host:port or host:port.
 Result<std::pair<std::string, uint16_t>> ParseRedisAddress(std::string_view url);
-// One command on a connection of its own: the bulk or simple string it answers. An error reply is an error.
-Result<std::string> RedisCommand(const std::string& host, uint16_t port,
-                                 const std::vector<std::string>& words, Nanoseconds timeout,
-                                 size_t max_bytes = 1u << 20);
-
 }  // namespace poolmark::agent

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/facts/gpus.h"
+#include "agent/process/redis.h"
 #include "agent/telemetry/host_readers.h"
 #include "agent/telemetry/redis_info.h"
 #include "common/base/json.h"
@@ -70,7 +71,7 @@ RedisSource::RedisSource(std::string label, Nanoseconds interval, Nanoseconds ti
       dialect_(dialect) {}
 
 Reading RedisSource::Read() {
-  const auto answer = RedisCommand(host_, port_, {"INFO"}, timeout_);
+  const auto answer = process::RedisCommand(host_, port_, "INFO", timeout_);
   if (!answer.ok()) return Failed(std::string(answer.status().message()));
   const auto info = ParseRedisInfo(*answer);
   if (!info.ok()) return Failed(std::string(info.status().message()));

@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/prom/evidence.h"
 #include "controller/runner/progress.h"
 #include "controller/runner/results_writer.h"
 #include "controller/steps/collect.h"
@@ -37,7 +39,8 @@ JobRunner::JobRunner(const Environment& environment, const std::string& job_id,
     : environment_(environment),
       job_id_(job_id),
       planned_(std::move(planned)),
-      manifest_(ResultsDir(environment, job_id), job_id, environment.catalogue_dir) {
+      manifest_(ResultsDir(environment, job_id), job_id, environment.catalogue_dir,
+                JoinPath(environment.results_dir, absl::StrCat("../", prom::kEvidenceFile))) {
   run_.job_id = job_id;
   run_.registry = environment.registry;
   run_.clock = environment.clock;

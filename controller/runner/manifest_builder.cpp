@@ -6,6 +6,7 @@
 #include "common/base/files.h"
 #include "common/base/version.h"
 #include "common/prom/catalogue.h"
+#include "common/prom/evidence.h"
 #include "common/results/layout.h"
 #include "controller/steps/counters.h"
 
@@ -19,8 +20,10 @@ results::ManifestMeasure Measure(const char* measure, const char* source, const 
 }  // namespace
 
 ManifestBuilder::ManifestBuilder(const std::string& results_dir, const std::string& job_id,
-                                 const std::string& catalogue_dir)
-    : path_(JoinPath(results_dir, std::string(results::kManifestFile))), catalogue_dir_(catalogue_dir) {
+                                 const std::string& catalogue_dir, const std::string& evidence_file)
+    : path_(JoinPath(results_dir, std::string(results::kManifestFile))),
+      catalogue_dir_(catalogue_dir),
+      evidence_file_(evidence_file) {
   if (FileExists(path_)) {
     auto text = ReadFile(path_, 64u << 20);
     if (text.ok()) {
@@ -139,6 +142,9 @@ void ManifestBuilder::Repeat(const JobRun& run, const StackPlan& stack, const re
                              const VerifyEvidence& verified) {
   Tools(run);
   auto catalogue = prom::Catalogue::Load(catalogue_dir_);
+  // Evidence that cannot be read confirms nothing: the result is then not publishable, which is the safe
+  // side.
+  if (catalogue.ok() && !evidence_file_.empty()) (void)prom::ApplyEvidence(evidence_file_, &*catalogue);
   for (const stats::EngineAttribution& engine : repeat.figures.sources.engines) {
     std::string dialect, version;
     for (const PlannedProcess& process : stack.processes) {

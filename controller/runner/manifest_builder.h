@@ -13,8 +13,8 @@ namespace poolmark::controller {
 class ManifestBuilder {
  public:
   // Takes over what an earlier start of the controller wrote.
-  ManifestBuilder(const std::string& results_dir, const std::string& job_id,
-                  const std::string& catalogue_dir);
+  ManifestBuilder(const std::string& results_dir, const std::string& job_id, const std::string& catalogue_dir,
+                  const std::string& evidence_file = "");
   void Machines(const JobRun& run);
   void Engines(const JobRun& run, const StackPlan& stack, const VerifyEvidence& verified);
   void Repeat(const JobRun& run, const StackPlan& stack, const results::RepeatFile& repeat,
@@ -26,6 +26,7 @@ class ManifestBuilder {
   void Tools(const JobRun& run);
   std::string path_;
   std::string catalogue_dir_;
+  std::string evidence_file_;  // what users confirmed on their own versions
   results::ManifestFile file_;
 };
 

@@ -1,0 +1,288 @@
+#include "cli/commands/catalogue.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "cli/output/exit_code.h"
+#include "cli/output/table.h"
+#include "common/base/clock.h"
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/base/time_format.h"
+#include "common/http/client.h"
+#include "common/prom/catalogue.h"
+#include "common/prom/evidence.h"
+
+namespace poolmark::cli {
+namespace {
+
+struct CatalogueFlags {
+  std::string catalogue, evidence, dialect, output = "table";
+  std::string url, file, version, note;
+  bool dry_run = false;
+};
+
+int Fail(const Status& status, const CatalogueFlags& flags) {
+  WriteErr(ErrorText({ErrorOf(status)}, FormatOf(flags.output)));
+  return ExitCodeOf(status);
+}
+
+// $POOLMARK_CATALOGUE, else the installed one.
+std::string DefaultCatalogue() {
+  const char* given = std::getenv("POOLMARK_CATALOGUE");
+  return given != nullptr && *given != '\0' ? given : "/usr/share/poolmark/catalogue";
+}
+// In the controller's state directory: $POOLMARK_STATE, else where the service keeps it.
+std::string DefaultEvidence() {
+  const char* given = std::getenv("POOLMARK_STATE");
+  return JoinPath(given != nullptr && *given != '\0' ? given : "/var/lib/poolmark", prom::kEvidenceFile);
+}
+
+Result<prom::Catalogue> LoadBoth(const CatalogueFlags& flags) {
+  POOLMARK_ASSIGN_OR_RETURN(prom::Catalogue catalogue, prom::Catalogue::Load(flags.catalogue));
+  std::vector<std::string> skipped;
+  POOLMARK_RETURN_IF_ERROR(prom::ApplyEvidence(flags.evidence, &catalogue, &skipped));
+  for (const std::string& line : skipped) WriteErr(absl::StrCat("poolmark: left out: ", line, "\n"));
+  return catalogue;
+}
+
+Json DialectJson(const prom::Dialect& dialect) {
+  Json live = Json::array(), series = Json::array();
+  for (const prom::Evidence& evidence : dialect.live) {
+    live.push_back({{"version", evidence.version}, {"date", evidence.date}, {"evidence", evidence.evidence}});
+  }
+  for (const prom::Series& entry : dialect.series) {
+    series.push_back({{"name", entry.name},
+                      {"kind", std::string(prom::KindName(entry.kind))},
+                      {"unit", entry.unit},
+                      {"versions", entry.versions.ToString()},
+                      {"seen", entry.seen},
+                      {"meaning", entry.meaning}});
+  }
+  return {{"dialect", dialect.name},        {"title", dialect.title}, {"role", dialect.role},
+          {"simulated", dialect.simulated}, {"live", live},           {"series", series}};
+}
+
+std::string Join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words)
+    absl::StrAppend(&text, text.empty() ? "" : " ", word == "*" ? "every" : word);
+  return text.empty() ? "-" : text;
+}
+
+Result<int> List(const CatalogueFlags& flags) {
+  POOLMARK_ASSIGN_OR_RETURN(const prom::Catalogue catalogue, LoadBoth(flags));
+  const Format format = FormatOf(flags.output);
+  if (!flags.dialect.empty()) {
+    const prom::Dialect* dialect = catalogue.Find(flags.dialect);
+    if (dialect == nullptr)
+      return NotFound(flags.dialect, "no such dialect in the catalogue", "see 'poolmark catalogue list'");
+    if (format != Format::kTable) {
+      WriteOut(JsonText(DialectJson(*dialect), format));
+      return kExitOk;
+    }
+    Table table({"SERIES", "KIND", "UNIT", "VERSIONS", "SEEN LIVE IN"});
+    for (const prom::Series& series : dialect->series) {
+      const std::string versions = series.versions.ToString();
+      table.Add({{series.name},
+                 {std::string(prom::KindName(series.kind))},
+                 {series.unit},
+                 {versions.empty() ? "all" : versions},
+                 {Join(series.seen)}});
+    }
+    WriteOut(absl::StrCat(dialect->title, " (", dialect->role, ")\n", dialect->double_counting, "\n\n",
+                          table.Text()));
+    return kExitOk;
+  }
+  std::vector<Json> rows;
+  Table table({"DIALECT", "ROLE", "SERIES", "SEEN LIVE", "VERSIONS SEEN LIVE"});
+  for (const auto& [name, dialect] : catalogue.dialects()) {
+    std::vector<std::string> versions;
+    for (const prom::Evidence& evidence : dialect.live) versions.push_back(evidence.version);
+    const auto seen = std::count_if(dialect.series.begin(), dialect.series.end(),
+                                    [](const prom::Series& series) { return !series.seen.empty(); });
+    table.Add({{name},
+               {dialect.role},
+               {std::to_string(dialect.series.size())},
+               {std::to_string(seen)},
+               {dialect.simulated ? "simulated" : Join(versions)}});
+    rows.push_back({{"dialect", name},
+                    {"role", dialect.role},
+                    {"series", dialect.series.size()},
+                    {"seen", seen},
+                    {"versions", versions},
+                    {"simulated", dialect.simulated}});
+  }
+  WriteOut(format == Format::kTable ? table.Text() : JsonRows(rows, format));
+  return kExitOk;
+}
+
+Result<std::string> Get(http::Client& client, const http::Url& url) {
+  http::Request request;
+  request.url = url;
+  request.headers.emplace_back("Accept", "text/plain;version=0.0.4, application/json;q=0.5");
+  POOLMARK_ASSIGN_OR_RETURN(http::Response response, client.Send(request));
+  if (response.status != 200)
+    return Unavailable(url.ToString(), absl::StrCat("answered with status ", response.status));
+  return std::move(response.body);
+}
+
+// {"version": "0.32.0"} at /version of the same server, where there is one.
+std::string AskVersion(http::Client& client, http::Url url) {
+  url.target = "/version";
+  const auto text = Get(client, url);
+  if (!text.ok()) return "";
+  const auto json = ParseJson(*text, "version", {1u << 16, 4, true});
+  if (!json.ok()) return "";
+  if (json->is_string()) return json->get<std::string>();
+  if (!json->is_object() || !json->contains("version") || !(*json)["version"].is_string()) return "";
+  return (*json)["version"].get<std::string>();
+}
+
+// INFO of Redis: "name:value" lines.
+std::vector<std::string> InfoNames(const std::string& text) {
+  std::vector<std::string> names;
+  size_t start = 0;
+  while (start < text.size()) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    const std::string line = text.substr(start, end - start);
+    start = end + 1;
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos || line[0] == '#') continue;
+    names.push_back(line.substr(0, colon));
+    if (line.rfind("db", 0) == 0) names.push_back("keys");
+  }
+  return names;
+}
+
+Result<int> Confirm(const CatalogueFlags& flags) {
+  POOLMARK_ASSIGN_OR_RETURN(prom::Catalogue catalogue, LoadBoth(flags));
+  const auto client = http::MakeClient();
+  std::string text, version = flags.version;
+  if (!flags.url.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(const http::Url url, http::ParseUrl(flags.url));
+    POOLMARK_ASSIGN_OR_RETURN(text, Get(*client, url));
+    if (version.empty()) version = AskVersion(*client, url);
+  } else {
+    POOLMARK_ASSIGN_OR_RETURN(text, ReadFile(flags.file, 16u << 20));
+  }
+
+  const prom::Dialect* dialect = flags.dialect.empty() ? nullptr : catalogue.Find(flags.dialect);
+  if (!flags.dialect.empty() && dialect == nullptr)
+    return NotFound(flags.dialect, "no such dialect in the catalogue", "see 'poolmark catalogue list'");
+  std::set<std::string> names;
+  if (dialect != nullptr && dialect->name == "redis") {
+    for (std::string& name : InfoNames(text)) names.insert(std::move(name));
+  } else {
+    POOLMARK_ASSIGN_OR_RETURN(const prom::Page page, prom::ParseText(text));
+    if (dialect == nullptr) dialect = prom::GuessDialect(catalogue, page.samples);
+    if (dialect == nullptr)
+      return InvalidInput(flags.url + flags.file, "no dialect of the catalogue knows a series of this page",
+                          "give --dialect");
+    for (const prom::Sample& sample : page.samples) names.insert(sample.name);
+  }
+  if (dialect->simulated)
+    return Precondition(dialect->name,
+                        "results on the simulated engine are never publishable: there is nothing to confirm");
+  version = prom::PlainVersion(version);
+  if (version.empty()) return InvalidInput(dialect->name, "its version is not known", "give --version");
+
+  prom::EvidenceRecord record;
+  record.dialect = dialect->name;
+  record.evidence = {
+      version, IsoLocal(RealClock().Wall()).substr(0, 10),
+      flags.note.empty() ? absl::StrCat("page of ", flags.url.empty() ? flags.file : flags.url) : flags.note};
+  std::vector<std::string> newly, missing;
+  for (const prom::Series& series : dialect->series) {
+    if (names.count(series.name) != 0) {
+      record.series.push_back(series.name);
+      if (!catalogue.Confirmed(dialect->name, version, series.name)) newly.push_back(series.name);
+    } else if (series.versions.Contains(version)) {
+      missing.push_back(series.name);
+    }
+  }
+  const bool write = !flags.dry_run && !newly.empty();
+  if (write) POOLMARK_RETURN_IF_ERROR(prom::AppendEvidence(flags.evidence, record));
+
+  const Format format = FormatOf(flags.output);
+  if (format != Format::kTable) {
+    WriteOut(JsonText({{"dialect", dialect->name},
+                       {"version", version},
+                       {"seen", record.series},
+                       {"newly_confirmed", newly},
+                       {"not_on_page", missing},
+                       {"written", write ? flags.evidence : ""}},
+                      format));
+    return kExitOk;
+  }
+  std::string out =
+      absl::StrCat(dialect->title, " ", version, ": ", record.series.size(),
+                   " series of the catalogue on the page, ", newly.size(), " newly confirmed\n");
+  for (const std::string& name : newly) absl::StrAppend(&out, "  + ", Printable(name), "\n");
+  if (!missing.empty()) {
+    absl::StrAppend(
+        &out,
+        "not on this page (a series may appear only after its first event, or with another connector):\n");
+    for (const std::string& name : missing) absl::StrAppend(&out, "    ", Printable(name), "\n");
+  }
+  absl::StrAppend(
+      &out, write ? absl::StrCat("written to ", flags.evidence, "\n")
+                  : std::string(flags.dry_run ? "nothing written (--dry-run)\n" : "nothing new to write\n"));
+  WriteOut(out);
+  return kExitOk;
+}
+
+void AddCommon(CLI::App* command, CatalogueFlags* flags) {
+  command->add_option("--catalogue", flags->catalogue, "Directory of the catalogue's files")
+      ->default_str("/usr/share/poolmark/catalogue");
+  command->add_option("--evidence", flags->evidence, "File of evidence in the controller's state")
+      ->default_str("/var/lib/poolmark/catalogue-evidence.jsonl");
+  command->add_option("-o,--output", flags->output, "table, json or jsonl")
+      ->check(CLI::IsMember({"table", "json", "jsonl"}));
+}
+
+void Finish(const Result<int>& result, const CatalogueFlags& flags, int& exit_code) {
+  exit_code = result.ok() ? *result : Fail(result.status(), flags);
+}
+
+}  // namespace
+
+void AddCatalogue(CLI::App& app, int& exit_code) {
+  CLI::App* catalogue =
+      app.add_subcommand("catalogue", "Series that results rest on, and live evidence for them");
+  catalogue->require_subcommand(1);
+  const auto flags = std::make_shared<CatalogueFlags>();
+  flags->catalogue = DefaultCatalogue();
+  flags->evidence = DefaultEvidence();
+
+  CLI::App* list = catalogue->add_subcommand("list", "Dialects, or the series of one");
+  AddCommon(list, flags.get());
+  list->add_option("dialect", flags->dialect, "Engine, cache, router, store or exporter");
+  list->callback([flags, &exit_code] { Finish(List(*flags), *flags, exit_code); });
+
+  CLI::App* confirm =
+      catalogue->add_subcommand("confirm", "Adds the series of a running program's page as live evidence");
+  AddCommon(confirm, flags.get());
+  auto* url = confirm->add_option("--url", flags->url,
+                                  "Metrics page, after some requests: http://127.0.0.1:8000/metrics");
+  auto* file = confirm->add_option("--file", flags->file, "A saved page (for Redis: the output of INFO)");
+  url->excludes(file);
+  confirm->add_option("--dialect", flags->dialect, "Default: the one that knows most of the page");
+  confirm->add_option("--version", flags->version, "Default: what the program answers at /version");
+  confirm->add_option("--note", flags->note, "What was running and how");
+  confirm->add_flag("--dry-run", flags->dry_run, "Show, write nothing");
+  confirm->callback([flags, &exit_code] {
+    if (flags->url.empty() == flags->file.empty()) {
+      exit_code = Fail(InvalidInput("catalogue confirm", "give --url or --file"), *flags);
+      return;
+    }
+    Finish(Confirm(*flags), *flags, exit_code);
+  });
+}
+
+}  // namespace poolmark::cli

@@ -1,0 +1,13 @@
+// `poolmark catalogue list | confirm`: the series that results rest on, and live evidence for a version of
+// one's own (decision M14).
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace poolmark::cli {
+
+void AddCatalogue(CLI::App& app, int& exit_code);
+
+}  // namespace poolmark::cli
