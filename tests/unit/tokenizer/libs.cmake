@@ -1,0 +1,1 @@
+list(APPEND _libs nlohmann_json::nlohmann_json)

@@ -1,0 +1,134 @@
+// The local tokenizer against what Hugging Face's library gives, and the endpoints that engines have.
+#include "common/tokenizer/local.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/http/server.h"
+#include "common/tokenizer/tokenizer.h"
+#include "tests/support/shared_data.h"
+#include "tests/support/temp_dir.h"
+
+namespace poolmark::tokenizer {
+namespace {
+
+Json Load(const std::string& path) {
+  Result<std::string> text = ReadFile(path);
+  REQUIRE(text.ok());
+  return ParseJson(*text, path).value();
+}
+
+std::unique_ptr<http::Server> Serve(
+    std::function<void(const http::ServerRequest&, http::ResponseWriter&)> handle) {
+  return http::Server::Start(
+             {}, [handle](const http::ServerRequest& request,
+                          std::shared_ptr<http::ResponseWriter> writer) { handle(request, *writer); })
+      .value();
+}
+
+std::string Url(const http::Server& server) {
+  return "http://127.0.0.1:" + std::to_string(server.port());
+}
+
+}  // namespace
+
+TEST_CASE("token ids and rendered chats are those of the tokenizers library", "[recorded]") {
+  auto shared = test::SharedData();
+  if (!shared) return;
+  std::string directory = *shared + "/data/quality/shared/tokenizer";
+  Result<std::unique_ptr<Tokenizer>> opened = OpenLocal(directory);
+  if (!LocalAvailable()) {
+    CHECK(opened.status().message().find("POOLMARK_TOKENIZER") != std::string::npos);
+    WARN("skipped: built without the local tokenizer");
+    return;
+  }
+  INFO(opened.status().message());
+  REQUIRE(opened.ok());
+  Tokenizer& tokenizer = **opened;
+  Json vectors = Load(*shared + "/data/quality/vectors/tokenizer.json");
+  for (const Json& c : vectors["encode"]) {
+    INFO(c.dump());
+    CHECK(tokenizer.Encode(c["text"].get<std::string>()).value() == c["ids"].get<TokenIds>());
+  }
+  for (const Json& c : vectors["render"]) {
+    INFO(c.dump());
+    ChatMessages messages;
+    for (const Json& m : c["messages"])
+      messages.emplace_back(m["role"].get<std::string>(), m["content"].get<std::string>());
+    CHECK(tokenizer.EncodeChat(messages, c["kwargs"].dump()).value() == c["ids"].get<TokenIds>());
+  }
+  CHECK(tokenizer.Encode("broken \xff text").ok());
+  CHECK(!tokenizer.EncodeChat({{"user", "x"}}, "[]").ok());
+}
+
+TEST_CASE("broken tokenizer files are refused with their path") {
+  if (!LocalAvailable()) {
+    WARN("skipped: built without the local tokenizer");
+    return;
+  }
+  test::TempDir dir;
+  CHECK(!OpenLocal(dir.path()).ok());
+  REQUIRE(AtomicWriteFile(dir / "tokenizer.json", "{\"model\": 1}").ok());
+  REQUIRE(AtomicWriteFile(dir / "tokenizer_config.json", "{}").ok());
+  CHECK(OpenLocal(dir.path()).status().message().find("chat_template") != std::string::npos);
+  REQUIRE(AtomicWriteFile(dir / "tokenizer_config.json", "{\"chat_template\": \"{% for %}\"}").ok());
+  Result<std::unique_ptr<Tokenizer>> opened = OpenLocal(dir.path());
+  REQUIRE(!opened.ok());
+  CHECK(opened.status().message().find(dir / "tokenizer.json") != std::string::npos);
+}
+
+TEST_CASE("vLLM's tokenize endpoint takes messages with their template arguments") {
+  Json last;
+  auto server = Serve([&](const http::ServerRequest& request, http::ResponseWriter& writer) {
+    last = Json::parse(request.body);
+    bool known = request.path == "/tokenize" && (last.contains("messages") || last.contains("prompt"));
+    writer.Send(known ? 200 : 404, "application/json",
+                R"({"count": 2, "max_model_len": 9, "tokens": [7, 8]})");
+  });
+  auto client = http::MakeClient();
+  auto tokenizer = OpenEndpoint(client.get(), Url(*server) + "/v1/", "m").value();
+  CHECK(tokenizer->EncodeChat({{"user", "x"}}, R"({"enable_thinking": false})").value() == TokenIds{7, 8});
+  CHECK(last["chat_template_kwargs"]["enable_thinking"] == false);
+  CHECK(last["add_generation_prompt"] == true);
+  CHECK(tokenizer->Encode("text").value() == TokenIds{7, 8});
+  CHECK(last["add_special_tokens"] == false);
+}
+
+TEST_CASE("llama.cpp's endpoints are found by asking") {
+  auto server = Serve([&](const http::ServerRequest& request, http::ResponseWriter& writer) {
+    Json body = Json::parse(request.body);
+    if (request.path == "/apply-template")
+      return writer.Send(200, "application/json", R"({"prompt": "<|user|>x"})");
+    // As llama.cpp: any request is answered, without "content" there are no tokens.
+    writer.Send(200, "application/json",
+                body.contains("content") ? R"({"tokens": [1, 2, 3]})" : R"({"tokens": []})");
+  });
+  auto client = http::MakeClient();
+  auto tokenizer = OpenEndpoint(client.get(), Url(*server), "m").value();
+  CHECK(tokenizer->EncodeChat({{"user", "x"}}, "{}").value() == TokenIds{1, 2, 3});
+}
+
+TEST_CASE("an engine without a tokenize endpoint, or with a lying one, is an error that says what to do") {
+  std::string reply;
+  int status = 200;
+  SECTION("404") {
+    status = 404;
+  }
+  SECTION("no JSON") {
+    reply = "<html>";
+  }
+  SECTION("no token ids") {
+    reply = R"({"tokens": ["a", -1]})";
+  }
+  auto server = Serve([&](const http::ServerRequest&, http::ResponseWriter& writer) {
+    writer.Send(status, "application/json", reply);
+  });
+  auto client = http::MakeClient();
+  Result<std::unique_ptr<Tokenizer>> opened = OpenEndpoint(client.get(), Url(*server), "m");
+  REQUIRE(!opened.ok());
+  CHECK(opened.status().message().find("--tokenizer") != std::string::npos);
+}
+
+}  // namespace poolmark::tokenizer
