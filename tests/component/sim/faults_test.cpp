@@ -140,8 +140,8 @@ TEST_CASE("crashes by code and by signal, SIGTERM ignored", "[live]") {
   one.Post("/sim/fault", "crash:exit=3");
   CHECK(one.child().Wait(5000).value_or(-1) == 3);
   Sim two(Engine());
-  two.Post("/sim/fault", "crash:signal=11");
-  CHECK(two.child().Wait(5000).value_or(-1) == 128 + 11);
+  two.Post("/sim/fault", "crash:signal=9");
+  CHECK(two.child().Wait(5000).value_or(-1) == 128 + 9);
   Sim three(Engine({"--fault", "ignore-sigterm"}));
   three.child().Signal(SIGTERM);
   CHECK_FALSE(three.child().Wait(300));
