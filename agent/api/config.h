@@ -15,8 +15,8 @@ struct AgentConfig {
   bool allow_any_address = false;         // 0.0.0.0 and :: only when this says so
   std::string advertise;                  // what the controller is told to dial; empty: `listen`
   std::string controller;                 // host:port; empty: what enrolment told
-  std::string state_dir = "/var/lib/poolmark/agent";
-  std::string work_dir = "/var/lib/poolmark/work";
+  std::string state_dir = "/var/lib/poolmark-agent";
+  std::string work_dir = "/var/lib/poolmark-work";
   std::vector<std::string> directories;  // further places where jobs may make directories (disk tiers)
   std::string tls_dir;                   // empty: <state_dir>/tls
   std::string allow_file = "/etc/poolmark/allow.yaml";
