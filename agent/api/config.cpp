@@ -117,7 +117,7 @@ Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& w
       std::string place =
           absl::StrCat(where, ":", entry.first.Mark().line + 1, ":", entry.first.Mark().column + 1, " ", key);
       auto setter = Setters().find(key);
-      if (key == "version") continue;
+      if (key == "version" && entry.second.IsScalar() && entry.second.Scalar() == "1") continue;
       if (setter == Setters().end()) {
         errors.push_back(
             {absl::StatusCode::kInvalidArgument, "unknown_key", place, "no such setting", Suggestion(key)});

@@ -1,6 +1,8 @@
 #include "agent/api/convert.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "agent/api/guard_spawner.h"
 #include "common/base/json.h"
 #include "common/base/units.h"
 
@@ -26,6 +28,10 @@ v1::LedgerItemState StateOf(guard::GoneState state) {
 
 Result<process::LaunchSpec> LaunchSpecOf(const v1::ProcessSpec& spec) {
   process::LaunchSpec out;
+  if (absl::StartsWith(spec.id(), kToolPrefix)) {
+    return InvalidInput("spec.id", absl::StrCat("'", spec.id(), "'"),
+                        "names that begin so are the agent's own");
+  }
   if (!IsName(spec.id()))
     return InvalidInput("spec.id", absl::StrCat("'", spec.id(), "'"), "use [a-z0-9][a-z0-9._-]{0,62}");
   switch (spec.backend()) {

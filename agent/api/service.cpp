@@ -47,7 +47,8 @@ AgentService::AgentService(Runs* runs, rpc::Streams* streams, process::Secrets s
       streams_(streams),
       secrets_(std::move(secrets)),
       spawner_(MakeSpawner()),
-      line_rate_(spawner_.get(), MakeFactsContext()),
+      guard_spawner_([runs] { return runs->Current(); }),
+      line_rate_(&guard_spawner_, MakeFactsContext()),
       client_(http::MakeClient()) {}
 
 grpc::Status AgentService::AcquireLease(grpc::ServerContext*, const v1::AcquireLeaseRequest* request,

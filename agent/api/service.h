@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "agent/api/guard_spawner.h"
 #include "agent/api/runs.h"
 #include "agent/checks/line_rate.h"
 #include "agent/facts/command.h"
@@ -81,7 +82,8 @@ class AgentService final : public AgentServiceBase {
   rpc::Streams* streams_;
   process::Secrets secrets_;
   std::unique_ptr<Spawner> spawner_;
-  LineRate line_rate_;
+  GuardSpawner guard_spawner_;
+  LineRate line_rate_;  // its tools run under the guard
   // Reads the catalogue at the first use: an agent that never samples need not carry it.
   Result<const prom::Catalogue*> TheCatalogue();
   // Ends the sampling of a run, or of any run when the name is empty.

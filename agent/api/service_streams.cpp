@@ -1,6 +1,7 @@
 // The streams of AgentService: process events, logs, tear-down, files.
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/api/beneath.h"
 #include "agent/api/convert.h"
@@ -64,6 +65,7 @@ class ProgressTail {
 Status SendStatus(ActiveRun& run, uint64_t sequence, rpc::Outbox<v1::WatchProcessesResponse>& out) {
   POOLMARK_ASSIGN_OR_RETURN(auto status, run.Ask(Record("status")));
   for (const Record& process : status.data) {
+    if (absl::StartsWith(process.Get("id"), kToolPrefix)) continue;
     v1::WatchProcessesResponse message;
     message.set_sequence(sequence);
     *message.mutable_status() = StatusOf(process);
@@ -86,7 +88,7 @@ Status WatchRun(std::shared_ptr<ActiveRun> run, uint64_t after,
       uint64_t sequence = event->Unsigned("seq").value_or(0);
       if (event->Get("kind") == "gap") {
         POOLMARK_RETURN_IF_ERROR(SendStatus(*run, sequence, out));
-      } else if (event->Get("kind") == "process") {
+      } else if (event->Get("kind") == "process" && !absl::StartsWith(event->Get("id"), kToolPrefix)) {
         progress.Add(event->Get("id"), after == 0);
         // The lines of a process that ended come before the word of its end.
         if (!progress.Send(out)) break;

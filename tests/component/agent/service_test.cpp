@@ -1,4 +1,6 @@
 // The agent's API over TLS and gRPC, on real processes under a real guard.
+#include <cstdlib>
+
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "tests/component/agent/agent_fixture.h"
@@ -377,4 +379,43 @@ TEST_CASE("a machine is sampled while the load runs, and the stream ends with th
   CHECK(stopped);
   CHECK(names.size() > 5);
   CHECK(AgentFixture::Clean(fixture.TearDown()));
+}
+
+TEST_CASE("line-rate tools run under the guard and leave nothing", "[C13][live]") {
+  if (std::system("command -v iperf3 >/dev/null 2>&1") != 0) {
+    WARN("skipped: no iperf3 here");
+    return;
+  }
+  AgentFixture fixture;
+  fixture.StartAgent();
+  REQUIRE(fixture.Acquire().ok());
+  v1::MeasureLineRequest request;
+  *request.mutable_lease() = fixture.Lease();
+  request.set_kind(v1::LINE_KIND_IPERF3);
+  request.set_address("127.0.0.1");
+  request.set_port(static_cast<uint32_t>(FreePort()));
+  request.set_seconds(1);
+  request.set_streams(1);
+  request.set_server(true);
+  auto server = rpc::Call(*fixture.stub, &v1::AgentService::Stub::MeasureLine, request, 30s);
+  INFO(server.status());
+  REQUIRE(server.ok());
+  REQUIRE(server->failure() == "");
+  request.set_server(false);
+  auto client = rpc::Call(*fixture.stub, &v1::AgentService::Stub::MeasureLine, request, 30s);
+  REQUIRE(client.ok());
+  CHECK(client->failure() == "");
+  CHECK(client->bits_per_second() > 1e6);
+  // They are no processes of the job.
+  REQUIRE(fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000")).ok());
+  fixture.Watch([&](const v1::WatchProcessesResponse& message) {
+    CHECK(message.status().id() == "engine-n1");
+    return message.status().id() == "engine-n1";
+  });
+  auto proof = fixture.TearDown();
+  CHECK(AgentFixture::Clean(proof));
+  int tools = 0;
+  for (const auto& message : proof)
+    tools += message.item().kind() == "process" && message.item().name().find("poolmark-tool.iperf3") == 0;
+  CHECK(tools >= 2);  // both ends, and its version
 }
