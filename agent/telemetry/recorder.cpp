@@ -8,7 +8,7 @@
 namespace poolmark::agent {
 namespace {
 
-constexpr size_t kMaxSeriesOfStream = 20'000;  // an engine that invents labels must not fill our memory
+constexpr size_t kMaxSeriesOfStream = 5'000;  // an engine that invents labels must not fill our memory
 constexpr size_t kMaxResponseBytes = 256u << 10;
 constexpr double kWrap = 4294967296.0;
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/facts/gpus.h"
+#include "agent/facts/text.h"
 #include "agent/process/redis.h"
 #include "agent/telemetry/host_readers.h"
 #include "agent/telemetry/redis_info.h"
@@ -91,6 +92,15 @@ Reading HostSource::Read() {
   } else {
     ReadProc(options_.root, &points);
     ReadRdmaCounters(options_.root, &points);
+    // real cards only: a bridge or a container's interface tells nothing new
+    const bool live = options_.root == "/";
+    for (const std::string& name : live ? Entries("/", "/sys/class/net") : std::vector<std::string>{}) {
+      if (!LinkName("/", "/sys/class/net/" + name + "/device")) continue;
+      for (const auto& [statistic, value] : ethtool_.Read(name)) {
+        points.Add("ethtool_statistic", {{"device", name}, {"statistic", statistic}},
+                   static_cast<double>(value));
+      }
+    }
   }
   if (options_.engines) {
     trees_.NextRound();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "agent/facts/command.h"
+#include "agent/telemetry/ethtool.h"
 #include "agent/telemetry/perf.h"
 #include "agent/telemetry/point.h"
 #include "agent/telemetry/power.h"
@@ -87,6 +88,7 @@ class HostSource final : public Source {
  private:
   Options options_;
   ProcessTrees trees_;
+  Ethtool ethtool_;
 };
 
 // GPU load, memory and power by the vendor's tool.

@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "agent/facts/network.h"
+#include "agent/telemetry/ethtool.h"
 #include "agent/telemetry/host_readers.h"
 #include "agent/telemetry/perf.h"
 #include "agent/telemetry/power.h"
@@ -166,6 +168,34 @@ TEST_CASE("the recorded interface counters hold what was sent", "[J1][recorded]"
   const double received =
       static_cast<double>(at("proc_net_dev_a_after.txt") - at("proc_net_dev_a_before.txt"));
   CHECK(received == Approx(1.6003e9).epsilon(0.001));  // 1.593 GB of payload and its headers
+}
+
+TEST_CASE("driver statistics that tell the path are kept, queues are not", "[F9][J1]") {
+  for (const char* name : {"rx_bytes_phy", "tx_vport_rdma_unicast_bytes", "rx_vport_unicast_bytes",
+                           "rx_prio3_pause", "tx_pause_ctrl_phy", "rx_bytes", "rx_discards_phy"}) {
+    INFO(name);
+    CHECK(KeepsStatistic(name));
+  }
+  for (const char* name : {"rx0_bytes", "rx_queue_0_bytes", "rx_queue_1_xdp_packets", "ch0_events",
+                           "peer_ifindex", "", "rx_cqe_compress_blks"}) {
+    INFO(name);
+    CHECK_FALSE(KeepsStatistic(name));
+  }
+}
+
+TEST_CASE("driver statistics of this machine's interfaces, or none", "[F9][live]") {
+  Ethtool ethtool;
+  CHECK(ethtool.Read("no-such-interface").empty());
+  CHECK(ethtool.Read("an-interface-name-that-is-far-too-long").empty());
+  for (const auto& [name, addresses] : ReadAddresses()) {
+    const auto first = ethtool.Read(name), second = ethtool.Read(name);
+    for (const auto& [statistic, value] : first) {
+      INFO(name << " " << statistic);
+      CHECK(KeepsStatistic(statistic));
+      REQUIRE(second.count(statistic) == 1);
+      CHECK(second.at(statistic) >= value);
+    }
+  }
 }
 
 TEST_CASE("one process's stat line, whatever its name", "[F19]") {
