@@ -1,5 +1,6 @@
 #include "common/report/format.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -9,7 +10,8 @@ namespace {
 std::string Digits(double value) {
   const double size = std::abs(value);
   char text[48];
-  const int decimals = size == 0 ? 0 : size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+  // Three significant digits, all digits before the point.
+  const int decimals = size == 0 ? 0 : std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 9);
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
   std::string out = text;
   // Thousands in groups.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/base/digest.h"
@@ -9,11 +10,9 @@
 #include "common/base/json.h"
 #include "common/results/compute.h"
 #include "common/results/layout.h"
-#include "common/results/requests_file.h"
+#include "common/results/reuse_facts.h"
 #include "common/results/summarize.h"
 #include "common/results/sums.h"
-#include "common/workload/measure.h"
-#include "common/workload/source.h"
 
 namespace poolmark::report {
 namespace {
@@ -81,61 +80,24 @@ class WorkloadCheck {
     auto reuse = Measure(*at, repeat);
     if (!reuse.ok()) {
       if (reuse.status().code() != absl::StatusCode::kNotFound) {
-        out_.problems.push_back({results::DirectoryOf(repeat), "the reusable share was not computed again: " +
-                                                                   std::string(reuse.status().message())});
+        out_.problems.push_back({results::DirectoryOf(repeat), "the reusable share was not computed again: " + std::string(reuse.status().message())});
       }
       return;
     }
-    results::ReuseFacts& facts = again->facts.reuse;
-    facts.reusable = reuse->share();
-    facts.reusable_uncut = reuse->share_uncut();
-    facts.reusable_lifetime = reuse->share_lifetime();
-    facts.working_set_tokens = static_cast<double>(reuse->working_set_tokens);
-    facts.curve = reuse->curve;
+    again->facts.reuse = std::move(*reuse);
   }
 
  private:
-  Result<workload::Reuse> Measure(const results::JobWorkload& job, const results::RepeatFile& repeat) {
-    POOLMARK_ASSIGN_OR_RETURN(Json options,
-                              ParseJson(job.options, "job.json: workloads." + job.name + ".options"));
-    if (!options.is_object())
-      return InvalidInput("job.json", "options of workload " + job.name + " are no object");
-    if (options.contains("file")) {
-      const std::string path = JoinPath(directory_.path, job.input);
-      if (job.input.empty() || !FileExists(path)) return NotFound(path, "the input is not in the directory");
-      POOLMARK_ASSIGN_OR_RETURN(const std::string sum, Sha256OfFile(path));
-      if (!job.input_sha256.empty() && sum != job.input_sha256)
-        return InvalidInput(path, "is not the input that was used: its SHA-256 differs");
-      options["file"] = path;
+  Result<results::ReuseFacts> Measure(const results::JobWorkload& job, const results::RepeatFile& repeat) {
+    results::WorkloadInput input{job.options, "", repeat.facts.point.level};
+    if (job.options.find("\"file\"") != std::string::npos) {
+      input.file = JoinPath(directory_.path, job.input);
+      if (job.input.empty() || !FileExists(input.file)) return NotFound(input.file, "the input is not in the directory");
+      POOLMARK_ASSIGN_OR_RETURN(const std::string sum, Sha256OfFile(input.file));
+      if (!job.input_sha256.empty() && sum != job.input_sha256) return InvalidInput(input.file, "is not the input that was used: its SHA-256 differs");
     }
-    Level(repeat.facts.point.level, &options);
-    POOLMARK_ASSIGN_OR_RETURN(const auto spec,
-                              workload::ParseWorkload(options, "job.json: workload " + job.name));
-    POOLMARK_ASSIGN_OR_RETURN(const auto source, workload::OpenWorkload(spec));
-    const std::string requests =
-        JoinPath(JoinPath(directory_.path, results::DirectoryOf(repeat)), results::kRequestsFile);
-    POOLMARK_ASSIGN_OR_RETURN(const auto reader, results::RequestsReader::Open(requests));
-    std::vector<workload::SentRequest> sent;
-    stats::RequestFacts request;
-    for (;;) {
-      POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&request));
-      if (!more) break;
-      if (!reader->connected()) continue;
-      sent.push_back({reader->session(), reader->turn(), request.start, request.end, request.primer});
-    }
-    return workload::MeasureReuse(*source, spec, std::move(sent), repeat.facts.measured_from,
-                                  repeat.facts.measured_to,
-                                  std::max<uint32_t>(1, repeat.facts.reuse.block_tokens));
-  }
-
-  // "c16", "r5", "x2" as the workload's own setting.
-  static void Level(const std::string& level, Json* options) {
-    if (level.size() < 2) return;
-    const double value = std::atof(level.c_str() + 1);
-    for (const char* key : {"concurrency", "rate", "speedup"}) options->erase(key);
-    if (level[0] == 'c') (*options)["concurrency"] = static_cast<int64_t>(value);
-    if (level[0] == 'r') (*options)["rate"] = value;
-    if (level[0] == 'x') (*options)["speedup"] = value;
+    const std::string requests = JoinPath(JoinPath(directory_.path, results::DirectoryOf(repeat)), results::kRequestsFile);
+    return results::MeasureReuse(input, requests, repeat.facts.measured_from, repeat.facts.measured_to, repeat.facts.reuse.block_tokens);
   }
 
   const results::Directory& directory_;
@@ -171,12 +133,13 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
   out.problems = out.directory.problems;
   if (options.check_sums) CheckFiles(path, &out);
   WorkloadCheck workload(out.directory, &out);
+  std::map<std::string, std::vector<results::PairedRequest>> pairs;  // by directory of the repeat
   for (const results::RepeatFile& stored : out.directory.repeats) {
     results::RepeatFile again = stored;
     const std::string directory = results::DirectoryOf(stored);
     workload.Check(stored, &again);
     const std::string requests = JoinPath(JoinPath(path, directory), results::kRequestsFile);
-    auto figures = results::ComputeRepeat(again.facts, requests);
+    auto figures = results::ComputeRepeat(again.facts, requests, &pairs[directory]);
     if (figures.ok()) {
       again.figures = std::move(*figures);
       Compare(stored, again, directory + "/" + std::string(results::kRepeatFile), &out.differences);
@@ -189,7 +152,8 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
   }
   const results::ManifestFile none;
   out.summary = results::Summarize(out.directory.job, out.directory.manifest ? *out.directory.manifest : none,
-                                   out.repeats, results::RequestsIn(path));
+                                   out.repeats,
+                                   [&](const results::RepeatFile& repeat) { return pairs[results::DirectoryOf(repeat)]; });
   if (!out.directory.manifest) {
     out.summary.publishable = false;
     out.summary.held_back_by.push_back("there is no manifest that names the tools");

@@ -209,6 +209,73 @@ void FromJson(const Json& json, const std::string& path, Reader* reader, T* out)
   }
 }
 
+// JSON Schema (2020-12) of what ToJson writes.
+template <class T>
+Json SchemaFor();
+
+class SchemaVisitor {
+ public:
+  template <class T>
+  void operator()(const char* name, const T&) {
+    properties_[name] = SchemaFor<std::remove_cv_t<T>>();
+    required_.push_back(name);
+  }
+  Json Object() const { return {{"type", "object"}, {"properties", properties_}, {"required", required_}}; }
+
+ private:
+  Json properties_ = Json::object();
+  Json required_ = Json::array();
+};
+
+template <class T>
+Json SchemaFor() {
+  using namespace codec_detail;
+  if constexpr (IsOptional<T>::value) {
+    return {{"anyOf", Json::array({SchemaFor<typename T::value_type>(), Json{{"type", "null"}}})}};
+  } else if constexpr (IsMeasured<T>::value) {
+    using Value = std::decay_t<decltype(std::declval<T>().value())>;
+    return {{"anyOf", Json::array({SchemaFor<Value>(), Json{{"$ref", "#/$defs/not_measured"}}})}};
+  } else if constexpr (IsVector<T>::value) {
+    return {{"type", "array"}, {"items", SchemaFor<typename T::value_type>()}};
+  } else if constexpr (IsMap<T>::value) {
+    return {{"type", "object"}, {"additionalProperties", SchemaFor<typename T::mapped_type>()}};
+  } else if constexpr (IsPair<T>::value) {
+    return {{"type", "array"},
+            {"prefixItems", Json::array({SchemaFor<typename T::first_type>(), SchemaFor<typename T::second_type>()})},
+            {"minItems", 2},
+            {"maxItems", 2}};
+  } else if constexpr (std::is_enum_v<T>) {
+    Json names = Json::array();
+    for (const char* name : EnumNames<T>::names) names.push_back(name);
+    return {{"enum", names}};
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return {{"type", "string"}};
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return {{"type", "boolean"}};
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return {{"type", "number"}};
+  } else if constexpr (std::is_integral_v<T>) {
+    return std::is_unsigned_v<T> ? Json{{"type", "integer"}, {"minimum", 0}} : Json{{"type", "integer"}};
+  } else {
+    T value{};
+    SchemaVisitor visitor;
+    Fields(visitor, value);
+    return visitor.Object();
+  }
+}
+
+// The schema of a whole file.
+template <class T>
+Json FileSchema(const std::string& title, int version) {
+  Json fields = SchemaFor<T>();
+  Json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", title}, {"type", "object"}, {"properties", {{"schema_version", {{"const", version}}}}}};
+  for (auto& [key, value] : fields["properties"].items()) out["properties"][key] = value;
+  out["required"] = Json::array({"schema_version"});
+  for (const auto& name : fields["required"]) out["required"].push_back(name);
+  out["$defs"] = {{"not_measured", {{"type", "object"}, {"properties", {{"not_measured", {{"type", "string"}}}}}, {"required", Json::array({"not_measured"})}, {"additionalProperties", false}}}};
+  return out;
+}
+
 // `{"schema_version": 1, …fields}`, indented by one space, with a line end.
 template <class T>
 Result<std::string> EncodeFile(const T& file, int version) {

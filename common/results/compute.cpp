@@ -213,11 +213,11 @@ stats::RequestFacts RequestOf(const load::RequestRecord& record) {
   out.sent = Seconds(record.sent);
   out.start = Seconds(record.intended.value_or(record.sent));
   out.end = Seconds(record.end);
-  if (record.intended) out.sent_late = Seconds(record.sent - *record.intended);
+  if (record.intended) out.sent_late = Seconds(record.sent) - Seconds(*record.intended);
   if (record.first_output) out.first_output = Seconds(*record.first_output);
   if (record.last_output) out.last_output = Seconds(*record.last_output);
   if (record.first_output && record.kernel_first_output) {
-    out.lateness = std::max(0.0, Seconds(*record.first_output - *record.kernel_first_output));
+    out.lateness = std::max(0.0, Seconds(*record.first_output) - Seconds(*record.kernel_first_output));
   }
   out.input_tokens = record.input_tokens.value_or(-1);
   out.cached_tokens = record.cached_tokens.value_or(-1);
@@ -272,9 +272,16 @@ Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest&
   return out;
 }
 
-Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const std::string& requests_path) {
+Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const std::string& requests_path, std::vector<PairedRequest>* pairs) {
   POOLMARK_ASSIGN_OR_RETURN(const auto reader, RequestsReader::Open(requests_path));
-  return ComputeRepeat(facts, [&](stats::RequestFacts* request) { return reader->Next(request); });
+  return ComputeRepeat(facts, [&](stats::RequestFacts* request) -> Result<bool> {
+    auto more = reader->Next(request);
+    if (!more.ok() || !*more || pairs == nullptr) return more;
+    if (!request->primer && request->start >= facts.measured_from && request->start < facts.measured_to) {
+      pairs->push_back({reader->session(), reader->turn(), stats::TimeToFirstToken(*request), stats::TimePerOutputToken(*request)});
+    }
+    return more;
+  });
 }
 
 }  // namespace poolmark::results

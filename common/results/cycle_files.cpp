@@ -4,6 +4,7 @@
 
 #include "common/results/codec.h"
 #include "common/results/layout.h"
+#include "common/results/schema_parts.h"
 
 namespace poolmark::results {
 
@@ -119,5 +120,8 @@ Result<std::string> Encode(const PreflightRecord& file) {
 Result<PreflightRecord> DecodePreflight(std::string_view text, std::string_view where) {
   return DecodeFile<PreflightRecord>(text, where, kSchemaVersion);
 }
+Json PreflightSchema() { return FileSchema<PreflightRecord>("preflight.json", kSchemaVersion); }
+Json VerifySchema() { return FileSchema<VerifyRecord>("cycles/<n>/verify.json", kSchemaVersion); }
+Json TeardownSchema() { return FileSchema<TeardownRecord>("cycles/<n>/teardown.json", kSchemaVersion); }
 
 }  // namespace poolmark::results

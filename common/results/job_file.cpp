@@ -4,6 +4,7 @@
 
 #include "common/results/codec.h"
 #include "common/results/layout.h"
+#include "common/results/schema_parts.h"
 
 namespace poolmark::results {
 
@@ -62,5 +63,6 @@ Result<std::string> Encode(const JobFile& file) {
 Result<JobFile> DecodeJob(std::string_view text, std::string_view where) {
   return DecodeFile<JobFile>(text, where, kSchemaVersion);
 }
+Json JobSchema() { return FileSchema<JobFile>("job.json", kSchemaVersion); }
 
 }  // namespace poolmark::results

@@ -4,6 +4,7 @@
 
 #include "common/results/codec.h"
 #include "common/results/layout.h"
+#include "common/results/schema_parts.h"
 
 namespace poolmark::results {
 
@@ -143,5 +144,6 @@ Result<std::string> Encode(const ManifestFile& file) {
 Result<ManifestFile> DecodeManifest(std::string_view text, std::string_view where) {
   return DecodeFile<ManifestFile>(text, where, kSchemaVersion);
 }
+Json ManifestSchema() { return FileSchema<ManifestFile>("manifest.json", kSchemaVersion); }
 
 }  // namespace poolmark::results

@@ -4,6 +4,7 @@
 
 #include "common/results/codec.h"
 #include "common/results/layout.h"
+#include "common/results/schema_parts.h"
 #include "common/results/shared_fields.h"
 
 namespace poolmark::results {
@@ -185,5 +186,6 @@ Result<std::string> Encode(const RepeatFile& file) {
 Result<RepeatFile> DecodeRepeat(std::string_view text, std::string_view where) {
   return DecodeFile<RepeatFile>(text, where, kSchemaVersion);
 }
+Json RepeatSchema() { return FileSchema<RepeatFile>("repeat.json", kSchemaVersion); }
 
 }  // namespace poolmark::results

@@ -137,8 +137,7 @@ bool ReadEvents(Cursor* cursor, stats::RequestFacts* out) {
   if (cursor->Take(']')) return true;
   int64_t at = 0, delta = 0;
   do {
-    if (!cursor->Whole(&delta)) return false;
-    at += delta;
+    if (!cursor->Whole(&delta) || __builtin_add_overflow(at, delta, &at)) return false;
     out->events.emplace_back(static_cast<double>(at) / 1e9, 1u);
   } while (cursor->Take(','));
   return cursor->Take(']');
@@ -218,11 +217,11 @@ Status ScanRequest(std::string_view line, const std::string& where, stats::Reque
   out->sent = seconds(*numbers.sent);
   out->start = seconds(numbers.intended.value_or(*numbers.sent));
   out->end = seconds(*numbers.end);
-  if (numbers.intended) out->sent_late = seconds(*numbers.sent - *numbers.intended);
+  if (numbers.intended) out->sent_late = seconds(*numbers.sent) - seconds(*numbers.intended);
   if (numbers.first_output) out->first_output = seconds(*numbers.first_output);
   if (numbers.last_output) out->last_output = seconds(*numbers.last_output);
   if (numbers.first_output && numbers.kernel_first_output) {
-    out->lateness = std::max(0.0, seconds(*numbers.first_output - *numbers.kernel_first_output));
+    out->lateness = std::max(0.0, seconds(*numbers.first_output) - seconds(*numbers.kernel_first_output));
   }
   out->input_tokens = numbers.input.value_or(-1);
   out->cached_tokens = numbers.cached.value_or(-1);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "common/base/json.h"
 #include "common/base/zstd_file.h"
@@ -147,7 +148,7 @@ class LogReader {
 
  private:
   void Round(const Json& json) {
-    at_ += json.at("dt").get<int64_t>();
+    if (__builtin_add_overflow(at_, json.at("dt").get<int64_t>(), &at_)) throw std::out_of_range("dt is out of range");
     ++log_.rounds;
     if (json.contains("failure")) ++log_.failed_rounds;
     for (const Json& change : json.at("v")) {

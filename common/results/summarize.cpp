@@ -123,21 +123,10 @@ RequestsOf RequestsIn(std::string directory) {
   return [directory = std::move(directory)](const RepeatFile& repeat) {
     std::vector<PairedRequest> out;
     const auto& point = repeat.facts.point;
-    const std::string path = directory + "/" +
-                             RepeatDir(point.stack, point.workload, point.level, repeat.facts.repeat) + "/" +
-                             std::string(kRequestsFile);
-    const auto reader = RequestsReader::Open(path);
-    if (!reader.ok()) return out;
-    stats::RequestFacts request;
-    for (;;) {
-      const auto more = (*reader)->Next(&request);
-      if (!more.ok() || !*more) return out;
-      if (request.primer || request.start < repeat.facts.measured_from ||
-          request.start >= repeat.facts.measured_to)
-        continue;
-      out.push_back({(*reader)->session(), (*reader)->turn(), stats::TimeToFirstToken(request),
-                     stats::TimePerOutputToken(request)});
-    }
+    const std::string path = directory + "/" + RepeatDir(point.stack, point.workload, point.level, repeat.facts.repeat) + "/" + std::string(kRequestsFile);
+    // What cannot be read is named where the repeat's own figures are computed.
+    if (!ComputeRepeat(repeat.facts, path, &out).ok()) out.clear();
+    return out;
   };
 }
 

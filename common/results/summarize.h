@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/results/compute.h"
 #include "common/results/job_file.h"
 #include "common/results/manifest_file.h"
 #include "common/results/repeat_file.h"
@@ -11,12 +12,6 @@
 
 namespace poolmark::results {
 
-// One request of a repeat, to pair it with the same session and turn under another stack.
-struct PairedRequest {
-  uint64_t session = 0;
-  uint32_t turn = 0;
-  std::optional<double> ttft, tpot;
-};
 // The requests of a repeat's window; nothing where they cannot be read.
 using RequestsOf = std::function<std::vector<PairedRequest>(const RepeatFile&)>;
 

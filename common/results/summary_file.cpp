@@ -4,6 +4,7 @@
 
 #include "common/results/codec.h"
 #include "common/results/layout.h"
+#include "common/results/schema_parts.h"
 #include "common/results/shared_fields.h"
 
 namespace poolmark::results {
@@ -93,5 +94,6 @@ Result<std::string> Encode(const SummaryFile& file) {
 Result<SummaryFile> DecodeSummary(std::string_view text, std::string_view where) {
   return DecodeFile<SummaryFile>(text, where, kSchemaVersion);
 }
+Json SummarySchema() { return FileSchema<SummaryFile>("summary.json", kSchemaVersion); }
 
 }  // namespace poolmark::results

@@ -79,9 +79,8 @@ RequestFigures RequestAccumulator::Finish() {
   figures_.latency = Describe(&latency_);
   figures_.lateness = Describe(&lateness_);
   figures_.sent_late = Describe(&sent_late_);
-  std::vector<double> gaps(itl_.begin(), itl_.end());
+  figures_.itl = DescribeMany(&itl_);
   itl_ = {};
-  figures_.itl = Describe(&gaps);
   figures_.ttft_curve = PercentileCurve(ttft_);
   figures_.tpot_curve = PercentileCurve(tpot_);
   if (seconds > 0) {

@@ -28,6 +28,35 @@ Measured<Distribution> Describe(std::vector<double>* values) {
   return out;
 }
 
+Measured<Distribution> DescribeMany(std::vector<float>* values) {
+  if (values->empty()) return NotMeasured{"no request gave this figure"};
+  Distribution out;
+  out.count = values->size();
+  double sum = 0;
+  for (const float value : *values) sum += value;
+  out.mean = sum / static_cast<double>(values->size());
+  // Each percentile looks only at what the one before left above it.
+  auto begin = values->begin();
+  const auto at = [&](double share) {
+    const double rank = share * static_cast<double>(values->size() - 1);
+    const auto below = static_cast<size_t>(rank);
+    const auto place = values->begin() + static_cast<std::ptrdiff_t>(below);
+    std::nth_element(begin, place, values->end());
+    begin = place;
+    const double low = *place;
+    if (below + 1 >= values->size()) return low;
+    const double high = *std::min_element(place + 1, values->end());
+    return low + (rank - static_cast<double>(below)) * (high - low);
+  };
+  out.p50 = at(0.50);
+  out.p90 = at(0.90);
+  out.p99 = at(0.99);
+  const auto [least, most] = std::minmax_element(values->begin(), values->end());
+  out.min = *least;
+  out.max = *most;
+  return out;
+}
+
 double Mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }

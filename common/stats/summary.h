@@ -21,6 +21,9 @@ struct Distribution {
 // Sorts `values`; none: not measured.
 Measured<Distribution> Describe(std::vector<double>* values);
 
+// The same of very many values, without sorting them all; reorders `values`.
+Measured<Distribution> DescribeMany(std::vector<float>* values);
+
 double Mean(std::span<const double> values);
 // Sample standard deviation (n - 1); needs two values.
 std::optional<double> Deviation(std::span<const double> values);

@@ -8,6 +8,7 @@
 #include "common/base/json.h"
 #include "common/base/time_format.h"
 #include "common/base/version.h"
+#include "common/report/html.h"
 #include "common/results/directory.h"
 #include "common/results/job_file.h"
 #include "common/results/layout.h"
@@ -190,11 +191,12 @@ Status WriteFinal(const Environment& environment, const StoredJob& job, v1::JobS
       AtomicWriteFile(JoinPath(directory, std::string(results::kManifestFile)), manifest_text, 0640));
   // The summary is made from the files alone, as `poolmark report` makes it again.
   POOLMARK_ASSIGN_OR_RETURN(results::Directory read, results::ReadDirectory(directory));
-  results::SummaryFile summary = results::Summarize(read.job, read.manifest.value_or(manifest), read.repeats);
-  for (const results::Problem& problem : read.problems)
-    summary.notes.push_back(absl::StrCat(problem.path, ": ", problem.message));
+  const results::SummaryFile summary = results::Summarize(read.job, read.manifest.value_or(manifest), read.repeats,
+                                                    results::RequestsIn(directory));
   POOLMARK_ASSIGN_OR_RETURN(std::string summary_text, results::Encode(summary));
-  return AtomicWriteFile(JoinPath(directory, std::string(results::kSummaryFile)), summary_text, 0640);
+  POOLMARK_RETURN_IF_ERROR(
+      AtomicWriteFile(JoinPath(directory, std::string(results::kSummaryFile)), summary_text, 0640));
+  return report::WriteReport(directory, {.check_sums = false}).status();
 }
 
 Status WriteEvents(const Environment& environment, const std::string& job_id) {

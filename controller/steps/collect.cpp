@@ -7,6 +7,7 @@
 #include "common/base/time_format.h"
 #include "common/results/compute.h"
 #include "common/results/layout.h"
+#include "common/results/reuse_facts.h"
 #include "common/stats/slo.h"
 #include "controller/steps/load_plan.h"
 #include "controller/steps/sample_facts.h"
@@ -50,6 +51,21 @@ std::string ShapeOf(const JobRun& run, const std::string& workload) {
     if (spec.name == workload) return spec.shape;
   }
   return "";
+}
+
+// What was reusable of the prompts that were sent (M6), from the workload and the records.
+results::ReuseFacts ReuseOf(const JobRun& run, const StackPlan& stack, const RepeatRecord& record,
+                            const std::string& requests, const results::RepeatFacts& facts) {
+  for (const spec::WorkloadSpec& workload : run.job->workloads) {
+    if (workload.name != record.repeat.workload) continue;
+    results::WorkloadInput input{workload.options_json, "", record.repeat.level.Name()};
+    if (const auto file = run.input_files.find(workload.file); file != run.input_files.end()) input.file = file->second;
+    auto reuse = results::MeasureReuse(input, requests, facts.measured_from, facts.measured_to,
+                                       static_cast<uint32_t>(std::max(1, stack.kv.block_tokens)));
+    if (reuse.ok()) return *reuse;
+    return results::NoReuse(std::string(reuse.status().message()));
+  }
+  return results::NoReuse("the job does not have this workload");
 }
 
 }  // namespace
@@ -109,13 +125,9 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   facts.evidence.resets = samples.resets;
   facts.notes.insert(facts.notes.end(), samples.notes.begin(), samples.notes.end());
   AddPresence(run, record, samples, &facts.evidence);
-  const std::string why = "the workload was not analysed";
-  facts.reuse.reusable = NotMeasured{why};
-  facts.reuse.reusable_uncut = NotMeasured{why};
-  facts.reuse.reusable_lifetime = NotMeasured{why};
-  facts.reuse.working_set_tokens = NotMeasured{why};
-
   const std::string requests = JoinPath(record.directory, std::string(results::kRequestsFile));
+  facts.reuse = record.has_requests ? ReuseOf(run, stack, record, requests, facts)
+                                    : results::NoReuse("the load left no records");
   auto figures = record.has_requests ? results::ComputeRepeat(facts, requests)
                                      : results::ComputeRepeat(
                                            facts, [](stats::RequestFacts*) -> Result<bool> { return false; });

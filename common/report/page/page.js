@@ -3,8 +3,8 @@
   const data = JSON.parse(document.getElementById('charts-data').textContent);
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
   const digits = (v) => {
-    const a = Math.abs(v);
-    return v.toLocaleString('en-US', {maximumFractionDigits: a === 0 ? 0 : a >= 100 ? 0 : a >= 10 ? 1 : a >= 1 ? 2 : 3});
+    const places = v === 0 ? 0 : Math.min(9, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(v)))));
+    return v.toLocaleString('en-US', {maximumFractionDigits: places});
   };
   const format = (v, unit) => {
     const a = Math.abs(v);
@@ -65,7 +65,7 @@
         label: s.label,
         data: s.points ? s.points.map(([x, y]) => ({x, y})) : s.values,
         low: s.low, high: s.high,
-        backgroundColor: c.kind === 'bar' ? color : color + '22',
+        backgroundColor: color,
         borderColor: color, borderWidth: c.kind === 'bar' ? 0 : 2,
         borderDash: s.dashed ? [6, 4] : [],
         pointRadius: s.markers ? 6 : c.kind === 'line' && (s.points || s.values).length > 24 ? 0 : 3,
@@ -74,7 +74,10 @@
       if (s.stack) set.stack = s.stack;
       return set;
     });
-    const x = points ? {type: c.xLog ? 'logarithmic' : 'linear', ticks: {callback: (v) => axis(Number(v), c.xUnit), maxTicksLimit: 9, maxRotation: 0, color: css('soft')}}
+    // A logarithmic axis is labelled at 1, 2 and 5 times the powers of ten.
+    const round = (v) => [1, 2, 5].includes(Math.round(v / 10 ** Math.floor(Math.log10(v) + 1e-9)));
+    const tick = (v) => !c.xLog || round(Number(v)) ? axis(Number(v), c.xUnit) : '';
+    const x = points ? {type: c.xLog ? 'logarithmic' : 'linear', min: c.bands.length ? 0 : undefined, ticks: {callback: tick, autoSkip: !c.xLog, maxTicksLimit: 9, maxRotation: 0, color: css('soft')}}
                      : {ticks: {color: css('soft')}, stacked: c.stacked};
     x.title = {display: !!c.xTitle, text: c.xTitle, color: css('soft')};
     x.grid = {color: css('line'), display: points};
@@ -92,7 +95,7 @@
           title: {display: !!c.yTitle, text: c.yTitle, color: css('soft')}, grid: {color: css('line')}, ticks: {color: css('soft'), callback: (v) => axis(v, c.yUnit)}}},
         plugins: {
           bands: {list: c.bands},
-          legend: {display: c.series.length > 1, position: 'bottom', labels: {color: css('ink'), boxWidth: 14}},
+          legend: {display: c.series.length > 1, position: 'bottom', labels: {color: css('ink'), boxWidth: 14, boxHeight: c.kind === 'bar' ? 10 : 3}},
           tooltip: {callbacks: {
             title: (items) => points ? c.xTitle + ': ' + format(items[0].parsed.x, c.xUnit) : items[0].label,
             label: (item) => {

@@ -167,3 +167,11 @@ TEST_CASE("a job compares its stacks with the baseline, sessions paired", "[E11]
   CHECK(at->paired_sessions == 3 * 450);
   CHECK(*at->session_relative < -0.3);
 }
+
+TEST_CASE("writes the example for tests in other languages", "[.write-example]") {
+  const char* out = std::getenv("POOLMARK_EXAMPLE_DIR");
+  REQUIRE(out != nullptr);
+  test::WriteExample(out);
+  REQUIRE(WriteReport(out, {false}).ok());
+  REQUIRE(results::WriteSums(out).ok());
+}

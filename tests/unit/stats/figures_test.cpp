@@ -49,6 +49,24 @@ TEST_CASE("percentiles interpolate between closest ranks (type 7)", "[E1]") {
   CHECK_FALSE(Describe(&none).has_value());
 }
 
+TEST_CASE("many values give the same percentiles without being sorted", "[E1]") {
+  for (size_t n : {1u, 2u, 3u, 10u, 101u, 5000u}) {
+    std::vector<float> many;
+    std::vector<double> few;
+    for (size_t i = 0; i < n; ++i) {
+      many.push_back(static_cast<float>((i * 7919) % 5003));
+      few.push_back(static_cast<double>(many.back()));
+    }
+    const auto a = *DescribeMany(&many), b = *Describe(&few);
+    CHECK(a.p50 == Approx(b.p50));
+    CHECK(a.p90 == Approx(b.p90));
+    CHECK(a.p99 == Approx(b.p99));
+    CHECK(a.mean == Approx(b.mean));
+    CHECK(a.min == b.min);
+    CHECK(a.max == b.max);
+  }
+}
+
 TEST_CASE("intervals are Student's t over the repeats", "[E11]") {
   CHECK(StudentT(0.95, 2) == Approx(4.302652729911275));  // scipy.stats.t.ppf(0.975, 2)
   CHECK(StudentT(0.95, 9) == Approx(2.2621571627409915));

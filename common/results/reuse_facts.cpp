@@ -1,0 +1,61 @@
+#include "common/results/reuse_facts.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "common/base/json.h"
+#include "common/results/requests_file.h"
+#include "common/workload/measure.h"
+#include "common/workload/source.h"
+
+namespace poolmark::results {
+namespace {
+
+// The level as the workload's own setting.
+void SetLevel(const std::string& level, Json* options) {
+  if (level.size() < 2) return;
+  const double value = std::atof(level.c_str() + 1);
+  for (const char* key : {"concurrency", "rate", "speedup"}) options->erase(key);
+  if (level[0] == 'c') (*options)["concurrency"] = static_cast<int64_t>(value);
+  if (level[0] == 'r') (*options)["rate"] = value;
+  if (level[0] == 'x') (*options)["speedup"] = value;
+}
+
+}  // namespace
+
+Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& requests_path, double from, double to, uint32_t block_tokens) {
+  POOLMARK_ASSIGN_OR_RETURN(Json options, ParseJson(input.options_json, "workload"));
+  if (!options.is_object()) return InvalidInput("workload", "its options are no object");
+  if (!input.file.empty()) options["file"] = input.file;
+  SetLevel(input.level, &options);
+  POOLMARK_ASSIGN_OR_RETURN(const auto spec, workload::ParseWorkload(options));
+  POOLMARK_ASSIGN_OR_RETURN(const auto source, workload::OpenWorkload(spec));
+  POOLMARK_ASSIGN_OR_RETURN(const auto reader, RequestsReader::Open(requests_path));
+  std::vector<workload::SentRequest> sent;
+  stats::RequestFacts request;
+  for (;;) {
+    POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&request));
+    if (!more) break;
+    if (reader->connected()) sent.push_back({reader->session(), reader->turn(), request.start, request.end, request.primer});
+  }
+  const auto reuse = workload::MeasureReuse(*source, spec, std::move(sent), from, to, std::max<uint32_t>(1, block_tokens));
+  ReuseFacts out;
+  out.reusable = reuse.share();
+  out.reusable_uncut = reuse.share_uncut();
+  out.reusable_lifetime = reuse.share_lifetime();
+  out.block_tokens = reuse.block_tokens;
+  out.working_set_tokens = static_cast<double>(reuse.working_set_tokens);
+  out.curve = reuse.curve;
+  out.scope = source->session_scope() ? "session" : "global";
+  out.notes = source->notes();
+  return out;
+}
+
+ReuseFacts NoReuse(const std::string& reason) {
+  ReuseFacts out;
+  out.reusable = out.reusable_uncut = out.reusable_lifetime = out.working_set_tokens = NotMeasured{reason};
+  return out;
+}
+
+}  // namespace poolmark::results

@@ -1,0 +1,23 @@
+// The workload's side of a repeat from the prompts that were sent: for the controller when a repeat ends and for
+// `poolmark report` again. Pure but for reading.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/results/repeat_file.h"
+
+namespace poolmark::results {
+
+struct WorkloadInput {
+  std::string options_json;  // as workload::OpenSource takes it
+  std::string file;          // path of its data set; "" : none
+  std::string level;         // "c16", "r5", "x2"
+};
+
+// Reusable share, working set and reuse by cache size over the records of `requests_path`. `block_tokens` of the engine.
+Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& requests_path, double from, double to, uint32_t block_tokens);
+// All of it not measured, for one reason.
+ReuseFacts NoReuse(const std::string& reason);
+
+}  // namespace poolmark::results

@@ -1,0 +1,15 @@
+// The schema of each file, defined beside its codec. Internal to this directory.
+#pragma once
+#include "common/base/json.h"
+
+namespace poolmark::results {
+
+Json JobSchema();
+Json ManifestSchema();
+Json PreflightSchema();
+Json VerifySchema();
+Json TeardownSchema();
+Json RepeatSchema();
+Json SummarySchema();
+
+}  // namespace poolmark::results
