@@ -80,7 +80,8 @@ class WorkloadCheck {
     auto reuse = Measure(*at, repeat);
     if (!reuse.ok()) {
       if (reuse.status().code() != absl::StatusCode::kNotFound) {
-        out_.problems.push_back({results::DirectoryOf(repeat), "the reusable share was not computed again: " + std::string(reuse.status().message())});
+        out_.problems.push_back({results::DirectoryOf(repeat), "the reusable share was not computed again: " +
+                                                                   std::string(reuse.status().message())});
       }
       return;
     }
@@ -92,12 +93,16 @@ class WorkloadCheck {
     results::WorkloadInput input{job.options, "", repeat.facts.point.level};
     if (job.options.find("\"file\"") != std::string::npos) {
       input.file = JoinPath(directory_.path, job.input);
-      if (job.input.empty() || !FileExists(input.file)) return NotFound(input.file, "the input is not in the directory");
+      if (job.input.empty() || !FileExists(input.file))
+        return NotFound(input.file, "the input is not in the directory");
       POOLMARK_ASSIGN_OR_RETURN(const std::string sum, Sha256OfFile(input.file));
-      if (!job.input_sha256.empty() && sum != job.input_sha256) return InvalidInput(input.file, "is not the input that was used: its SHA-256 differs");
+      if (!job.input_sha256.empty() && sum != job.input_sha256)
+        return InvalidInput(input.file, "is not the input that was used: its SHA-256 differs");
     }
-    const std::string requests = JoinPath(JoinPath(directory_.path, results::DirectoryOf(repeat)), results::kRequestsFile);
-    return results::MeasureReuse(input, requests, repeat.facts.measured_from, repeat.facts.measured_to, repeat.facts.reuse.block_tokens);
+    const std::string requests =
+        JoinPath(JoinPath(directory_.path, results::DirectoryOf(repeat)), results::kRequestsFile);
+    return results::MeasureReuse(input, requests, repeat.facts.measured_from, repeat.facts.measured_to,
+                                 repeat.facts.reuse.block_tokens);
   }
 
   const results::Directory& directory_;
@@ -151,9 +156,9 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
     out.repeats.push_back(std::move(again));
   }
   const results::ManifestFile none;
-  out.summary = results::Summarize(out.directory.job, out.directory.manifest ? *out.directory.manifest : none,
-                                   out.repeats,
-                                   [&](const results::RepeatFile& repeat) { return pairs[results::DirectoryOf(repeat)]; });
+  out.summary = results::Summarize(
+      out.directory.job, out.directory.manifest ? *out.directory.manifest : none, out.repeats,
+      [&](const results::RepeatFile& repeat) { return pairs[results::DirectoryOf(repeat)]; });
   if (!out.directory.manifest) {
     out.summary.publishable = false;
     out.summary.held_back_by.push_back("there is no manifest that names the tools");

@@ -241,7 +241,8 @@ Json SchemaFor() {
     return {{"type", "object"}, {"additionalProperties", SchemaFor<typename T::mapped_type>()}};
   } else if constexpr (IsPair<T>::value) {
     return {{"type", "array"},
-            {"prefixItems", Json::array({SchemaFor<typename T::first_type>(), SchemaFor<typename T::second_type>()})},
+            {"prefixItems",
+             Json::array({SchemaFor<typename T::first_type>(), SchemaFor<typename T::second_type>()})},
             {"minItems", 2},
             {"maxItems", 2}};
   } else if constexpr (std::is_enum_v<T>) {
@@ -268,11 +269,18 @@ Json SchemaFor() {
 template <class T>
 Json FileSchema(const std::string& title, int version) {
   Json fields = SchemaFor<T>();
-  Json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", title}, {"type", "object"}, {"properties", {{"schema_version", {{"const", version}}}}}};
+  Json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+              {"title", title},
+              {"type", "object"},
+              {"properties", {{"schema_version", {{"const", version}}}}}};
   for (auto& [key, value] : fields["properties"].items()) out["properties"][key] = value;
   out["required"] = Json::array({"schema_version"});
   for (const auto& name : fields["required"]) out["required"].push_back(name);
-  out["$defs"] = {{"not_measured", {{"type", "object"}, {"properties", {{"not_measured", {{"type", "string"}}}}}, {"required", Json::array({"not_measured"})}, {"additionalProperties", false}}}};
+  out["$defs"] = {{"not_measured",
+                   {{"type", "object"},
+                    {"properties", {{"not_measured", {{"type", "string"}}}}},
+                    {"required", Json::array({"not_measured"})},
+                    {"additionalProperties", false}}}};
   return out;
 }
 

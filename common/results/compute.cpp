@@ -272,13 +272,15 @@ Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest&
   return out;
 }
 
-Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const std::string& requests_path, std::vector<PairedRequest>* pairs) {
+Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const std::string& requests_path,
+                                    std::vector<PairedRequest>* pairs) {
   POOLMARK_ASSIGN_OR_RETURN(const auto reader, RequestsReader::Open(requests_path));
   return ComputeRepeat(facts, [&](stats::RequestFacts* request) -> Result<bool> {
     auto more = reader->Next(request);
     if (!more.ok() || !*more || pairs == nullptr) return more;
     if (!request->primer && request->start >= facts.measured_from && request->start < facts.measured_to) {
-      pairs->push_back({reader->session(), reader->turn(), stats::TimeToFirstToken(*request), stats::TimePerOutputToken(*request)});
+      pairs->push_back({reader->session(), reader->turn(), stats::TimeToFirstToken(*request),
+                        stats::TimePerOutputToken(*request)});
     }
     return more;
   });

@@ -25,7 +25,8 @@ stats::RequestFacts RequestOf(const load::RequestRecord& record);
 // Gives the next request; false at the end.
 using NextRequest = std::function<Result<bool>(stats::RequestFacts*)>;
 Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest& next);
-// Reads requests.jsonl.zst, one record at a time; keeps those of the window for comparisons where `pairs` is given.
+// Reads requests.jsonl.zst, one record at a time; keeps those of the window for comparisons where `pairs` is
+// given.
 Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const std::string& requests_path,
                                     std::vector<PairedRequest>* pairs = nullptr);
 

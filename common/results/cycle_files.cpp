@@ -120,8 +120,14 @@ Result<std::string> Encode(const PreflightRecord& file) {
 Result<PreflightRecord> DecodePreflight(std::string_view text, std::string_view where) {
   return DecodeFile<PreflightRecord>(text, where, kSchemaVersion);
 }
-Json PreflightSchema() { return FileSchema<PreflightRecord>("preflight.json", kSchemaVersion); }
-Json VerifySchema() { return FileSchema<VerifyRecord>("cycles/<n>/verify.json", kSchemaVersion); }
-Json TeardownSchema() { return FileSchema<TeardownRecord>("cycles/<n>/teardown.json", kSchemaVersion); }
+Json PreflightSchema() {
+  return FileSchema<PreflightRecord>("preflight.json", kSchemaVersion);
+}
+Json VerifySchema() {
+  return FileSchema<VerifyRecord>("cycles/<n>/verify.json", kSchemaVersion);
+}
+Json TeardownSchema() {
+  return FileSchema<TeardownRecord>("cycles/<n>/teardown.json", kSchemaVersion);
+}
 
 }  // namespace poolmark::results

@@ -63,6 +63,8 @@ Result<std::string> Encode(const JobFile& file) {
 Result<JobFile> DecodeJob(std::string_view text, std::string_view where) {
   return DecodeFile<JobFile>(text, where, kSchemaVersion);
 }
-Json JobSchema() { return FileSchema<JobFile>("job.json", kSchemaVersion); }
+Json JobSchema() {
+  return FileSchema<JobFile>("job.json", kSchemaVersion);
+}
 
 }  // namespace poolmark::results

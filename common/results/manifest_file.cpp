@@ -144,6 +144,8 @@ Result<std::string> Encode(const ManifestFile& file) {
 Result<ManifestFile> DecodeManifest(std::string_view text, std::string_view where) {
   return DecodeFile<ManifestFile>(text, where, kSchemaVersion);
 }
-Json ManifestSchema() { return FileSchema<ManifestFile>("manifest.json", kSchemaVersion); }
+Json ManifestSchema() {
+  return FileSchema<ManifestFile>("manifest.json", kSchemaVersion);
+}
 
 }  // namespace poolmark::results

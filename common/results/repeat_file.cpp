@@ -186,6 +186,8 @@ Result<std::string> Encode(const RepeatFile& file) {
 Result<RepeatFile> DecodeRepeat(std::string_view text, std::string_view where) {
   return DecodeFile<RepeatFile>(text, where, kSchemaVersion);
 }
-Json RepeatSchema() { return FileSchema<RepeatFile>("repeat.json", kSchemaVersion); }
+Json RepeatSchema() {
+  return FileSchema<RepeatFile>("repeat.json", kSchemaVersion);
+}
 
 }  // namespace poolmark::results

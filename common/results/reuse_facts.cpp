@@ -24,7 +24,8 @@ void SetLevel(const std::string& level, Json* options) {
 
 }  // namespace
 
-Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& requests_path, double from, double to, uint32_t block_tokens) {
+Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& requests_path, double from,
+                                double to, uint32_t block_tokens) {
   POOLMARK_ASSIGN_OR_RETURN(Json options, ParseJson(input.options_json, "workload"));
   if (!options.is_object()) return InvalidInput("workload", "its options are no object");
   if (!input.file.empty()) options["file"] = input.file;
@@ -37,9 +38,11 @@ Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& r
   for (;;) {
     POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&request));
     if (!more) break;
-    if (reader->connected()) sent.push_back({reader->session(), reader->turn(), request.start, request.end, request.primer});
+    if (reader->connected())
+      sent.push_back({reader->session(), reader->turn(), request.start, request.end, request.primer});
   }
-  const auto reuse = workload::MeasureReuse(*source, spec, std::move(sent), from, to, std::max<uint32_t>(1, block_tokens));
+  const auto reuse =
+      workload::MeasureReuse(*source, spec, std::move(sent), from, to, std::max<uint32_t>(1, block_tokens));
   ReuseFacts out;
   out.reusable = reuse.share();
   out.reusable_uncut = reuse.share_uncut();

@@ -1,5 +1,5 @@
-// The workload's side of a repeat from the prompts that were sent: for the controller when a repeat ends and for
-// `poolmark report` again. Pure but for reading.
+// The workload's side of a repeat from the prompts that were sent: for the controller when a repeat ends and
+// for `poolmark report` again. Pure but for reading.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,8 +15,10 @@ struct WorkloadInput {
   std::string level;         // "c16", "r5", "x2"
 };
 
-// Reusable share, working set and reuse by cache size over the records of `requests_path`. `block_tokens` of the engine.
-Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& requests_path, double from, double to, uint32_t block_tokens);
+// Reusable share, working set and reuse by cache size over the records of `requests_path`. `block_tokens` of
+// the engine.
+Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& requests_path, double from,
+                                double to, uint32_t block_tokens);
 // All of it not measured, for one reason.
 ReuseFacts NoReuse(const std::string& reason);
 

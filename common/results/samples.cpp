@@ -148,7 +148,8 @@ class LogReader {
 
  private:
   void Round(const Json& json) {
-    if (__builtin_add_overflow(at_, json.at("dt").get<int64_t>(), &at_)) throw std::out_of_range("dt is out of range");
+    if (__builtin_add_overflow(at_, json.at("dt").get<int64_t>(), &at_))
+      throw std::out_of_range("dt is out of range");
     ++log_.rounds;
     if (json.contains("failure")) ++log_.failed_rounds;
     for (const Json& change : json.at("v")) {

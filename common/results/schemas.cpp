@@ -8,8 +8,13 @@ namespace poolmark::results {
 
 std::vector<std::pair<std::string, std::string>> Schemas() {
   std::vector<std::pair<std::string, std::string>> out;
-  for (const auto& [name, schema] : {std::pair{"job", JobSchema()}, {"manifest", ManifestSchema()}, {"preflight", PreflightSchema()}, {"verify", VerifySchema()},
-                                     {"teardown", TeardownSchema()}, {"repeat", RepeatSchema()}, {"summary", SummarySchema()}}) {
+  for (const auto& [name, schema] : {std::pair{"job", JobSchema()},
+                                     {"manifest", ManifestSchema()},
+                                     {"preflight", PreflightSchema()},
+                                     {"verify", VerifySchema()},
+                                     {"teardown", TeardownSchema()},
+                                     {"repeat", RepeatSchema()},
+                                     {"summary", SummarySchema()}}) {
     out.emplace_back(std::string(name) + ".schema.json", schema.dump(1) + "\n");
   }
   return out;

@@ -1,4 +1,5 @@
-// JSON Schemas of the JSON files, made from the same field lists as the codecs; docs/schemas holds them. Pure.
+// JSON Schemas of the JSON files, made from the same field lists as the codecs; docs/schemas holds them.
+// Pure.
 #pragma once
 #include <string>
 #include <utility>

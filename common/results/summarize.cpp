@@ -123,7 +123,9 @@ RequestsOf RequestsIn(std::string directory) {
   return [directory = std::move(directory)](const RepeatFile& repeat) {
     std::vector<PairedRequest> out;
     const auto& point = repeat.facts.point;
-    const std::string path = directory + "/" + RepeatDir(point.stack, point.workload, point.level, repeat.facts.repeat) + "/" + std::string(kRequestsFile);
+    const std::string path = directory + "/" +
+                             RepeatDir(point.stack, point.workload, point.level, repeat.facts.repeat) + "/" +
+                             std::string(kRequestsFile);
     // What cannot be read is named where the repeat's own figures are computed.
     if (!ComputeRepeat(repeat.facts, path, &out).ok()) out.clear();
     return out;

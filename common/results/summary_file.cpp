@@ -94,6 +94,8 @@ Result<std::string> Encode(const SummaryFile& file) {
 Result<SummaryFile> DecodeSummary(std::string_view text, std::string_view where) {
   return DecodeFile<SummaryFile>(text, where, kSchemaVersion);
 }
-Json SummarySchema() { return FileSchema<SummaryFile>("summary.json", kSchemaVersion); }
+Json SummarySchema() {
+  return FileSchema<SummaryFile>("summary.json", kSchemaVersion);
+}
 
 }  // namespace poolmark::results

@@ -27,7 +27,8 @@ std::optional<double> TimeToFirstToken(const RequestFacts& request) {
 }
 
 std::optional<double> TimePerOutputToken(const RequestFacts& request) {
-  if (!request.ok || !request.first_output || !request.last_output || request.output_tokens < 2) return std::nullopt;
+  if (!request.ok || !request.first_output || !request.last_output || request.output_tokens < 2)
+    return std::nullopt;
   const int64_t later = request.output_tokens - request.first_event_tokens;
   if (later < 1) return std::nullopt;
   return (*request.last_output - *request.first_output) / static_cast<double>(later);
@@ -66,10 +67,14 @@ void RequestAccumulator::Add(const RequestFacts& request) {
   }
   figures_.output_tokens += static_cast<double>(request.output_tokens);
   if (request.counted) ++figures_.counted;
-  if (request.input_tokens < 0) usage_missing_ = true;
-  else prompt_ += static_cast<double>(request.input_tokens);
-  if (request.cached_tokens < 0) cached_missing_ = true;
-  else cached_ += static_cast<double>(request.cached_tokens);
+  if (request.input_tokens < 0)
+    usage_missing_ = true;
+  else
+    prompt_ += static_cast<double>(request.input_tokens);
+  if (request.cached_tokens < 0)
+    cached_missing_ = true;
+  else
+    cached_ += static_cast<double>(request.cached_tokens);
 }
 
 RequestFigures RequestAccumulator::Finish() {
@@ -97,7 +102,8 @@ RequestFigures RequestAccumulator::Finish() {
     area += static_cast<double>(active) * (at - last);
     last = at;
     active += step;
-    figures_.peak_concurrency = std::max(figures_.peak_concurrency, static_cast<uint64_t>(std::max<int64_t>(0, active)));
+    figures_.peak_concurrency =
+        std::max(figures_.peak_concurrency, static_cast<uint64_t>(std::max<int64_t>(0, active)));
   }
   if (seconds > 0) figures_.achieved_concurrency = area / seconds;
   for (const Slo& slo : slos_) {
@@ -111,8 +117,14 @@ RequestFigures RequestAccumulator::Finish() {
     const auto all = static_cast<double>(std::max<uint64_t>(1, figures_.requests));
     const double met = good(1);
     goodput.share = met / all;
-    goodput.share_ttft = static_cast<double>(std::count_if(pairs_.begin(), pairs_.end(), [&](const auto& pair) { return pair.first <= slo.ttft_seconds; })) / all;
-    goodput.share_tpot = static_cast<double>(std::count_if(pairs_.begin(), pairs_.end(), [&](const auto& pair) { return pair.second <= slo.tpot_seconds; })) / all;
+    goodput.share_ttft =
+        static_cast<double>(std::count_if(pairs_.begin(), pairs_.end(),
+                                          [&](const auto& pair) { return pair.first <= slo.ttft_seconds; })) /
+        all;
+    goodput.share_tpot = static_cast<double>(std::count_if(
+                             pairs_.begin(), pairs_.end(),
+                             [&](const auto& pair) { return pair.second <= slo.tpot_seconds; })) /
+                         all;
     if (seconds > 0) {
       goodput.good_per_second = met / seconds;
       for (const double scale : kCurveScales) goodput.curve.emplace_back(scale, good(scale) / seconds);

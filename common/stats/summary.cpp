@@ -86,6 +86,8 @@ double StudentT(double confidence, double degrees) {
   return boost::math::quantile(boost::math::students_t(degrees), 0.5 + confidence / 2);
 }
 
-double StudentCdf(double t, double degrees) { return boost::math::cdf(boost::math::students_t(degrees), t); }
+double StudentCdf(double t, double degrees) {
+  return boost::math::cdf(boost::math::students_t(degrees), t);
+}
 
 }  // namespace poolmark::stats

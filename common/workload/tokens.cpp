@@ -124,8 +124,10 @@ const std::vector<std::string>& PlainWords() {
         "operation "
         "crime stage authority design sort knowledge gun station strategy truth song example environment leg "
         // Three letters at most: one token for the coarsest tokenizers too.
-        "the and for not you all any can had her was one our out get has him how new now old see two who did its let put "
-        "say she too use sun sky sea red big hot top low dry wet ice oil gas map pen cup hat bag key bus van cat cow pig "
+        "the and for not you all any can had her was one our out get has him how new now old see two who did "
+        "its let put "
+        "say she too use sun sky sea red big hot top low dry wet ice oil gas map pen cup hat bag key bus van "
+        "cat cow pig "
         "hen fox bee ant egg pie jam tea ham nut bar pub zoo gym park";
     size_t at = 0;
     while (at < text.size()) {

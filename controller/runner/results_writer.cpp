@@ -191,8 +191,8 @@ Status WriteFinal(const Environment& environment, const StoredJob& job, v1::JobS
       AtomicWriteFile(JoinPath(directory, std::string(results::kManifestFile)), manifest_text, 0640));
   // The summary is made from the files alone, as `poolmark report` makes it again.
   POOLMARK_ASSIGN_OR_RETURN(results::Directory read, results::ReadDirectory(directory));
-  const results::SummaryFile summary = results::Summarize(read.job, read.manifest.value_or(manifest), read.repeats,
-                                                    results::RequestsIn(directory));
+  const results::SummaryFile summary = results::Summarize(read.job, read.manifest.value_or(manifest),
+                                                          read.repeats, results::RequestsIn(directory));
   POOLMARK_ASSIGN_OR_RETURN(std::string summary_text, results::Encode(summary));
   POOLMARK_RETURN_IF_ERROR(
       AtomicWriteFile(JoinPath(directory, std::string(results::kSummaryFile)), summary_text, 0640));

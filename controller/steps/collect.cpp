@@ -59,7 +59,8 @@ results::ReuseFacts ReuseOf(const JobRun& run, const StackPlan& stack, const Rep
   for (const spec::WorkloadSpec& workload : run.job->workloads) {
     if (workload.name != record.repeat.workload) continue;
     results::WorkloadInput input{workload.options_json, "", record.repeat.level.Name()};
-    if (const auto file = run.input_files.find(workload.file); file != run.input_files.end()) input.file = file->second;
+    if (const auto file = run.input_files.find(workload.file); file != run.input_files.end())
+      input.file = file->second;
     auto reuse = results::MeasureReuse(input, requests, facts.measured_from, facts.measured_to,
                                        static_cast<uint32_t>(std::max(1, stack.kv.block_tokens)));
     if (reuse.ok()) return *reuse;

@@ -28,12 +28,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0] % 7) {
-    case 0: RoundTrip(text, DecodeJob); break;
-    case 1: RoundTrip(text, DecodeManifest); break;
-    case 2: RoundTrip(text, DecodeVerify); break;
-    case 3: RoundTrip(text, DecodeTeardown); break;
-    case 4: RoundTrip(text, DecodeRepeat); break;
-    case 5: RoundTrip(text, DecodeSummary); break;
+    case 0:
+      RoundTrip(text, DecodeJob);
+      break;
+    case 1:
+      RoundTrip(text, DecodeManifest);
+      break;
+    case 2:
+      RoundTrip(text, DecodeVerify);
+      break;
+    case 3:
+      RoundTrip(text, DecodeTeardown);
+      break;
+    case 4:
+      RoundTrip(text, DecodeRepeat);
+      break;
+    case 5:
+      RoundTrip(text, DecodeSummary);
+      break;
     default: {
       poolmark::stats::RequestFacts request;
       (void)ScanRequest(text, "fuzz:1", &request);

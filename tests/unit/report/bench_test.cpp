@@ -35,11 +35,20 @@ void WriteRecords(const std::string& path, int records, uint64_t seed) {
       at += step;
       events += "," + std::to_string(step);
     }
-    text += "{\"session\":" + std::to_string(i / 8) + ",\"turn\":" + std::to_string(i % 8) + ",\"id\":\"s" + std::to_string(i / 8) + "\",\"target\":0,\"outcome\":\"ok\",\"status\":200,\"attempts\":1,\"intended\":null,\"started\":" +
-            std::to_string(sent - 20000) + ",\"sent\":" + std::to_string(sent) + ",\"connect\":null,\"first_byte\":" + std::to_string(first - 50000) + ",\"first_output\":" + std::to_string(first) +
-            ",\"first_answer_output\":" + std::to_string(first) + ",\"last_output\":" + std::to_string(at) + ",\"end\":" + std::to_string(at + 40000) + ",\"kernel_first_output\":" + std::to_string(first - 30000) +
-            ",\"kernel_last_output\":" + std::to_string(at - 20000) + ",\"lateness\":30000,\"planned_input_tokens\":1000,\"input_tokens\":1000,\"cached_tokens\":512,\"output_tokens\":64,\"output_tokens_counted\":false,"
-            "\"first_event_tokens\":1,\"event_tokens_known\":false,\"finish_reason\":\"length\",\"events\":[" + events + "]}\n";
+    text +=
+        "{\"session\":" + std::to_string(i / 8) + ",\"turn\":" + std::to_string(i % 8) + ",\"id\":\"s" +
+        std::to_string(i / 8) +
+        "\",\"target\":0,\"outcome\":\"ok\",\"status\":200,\"attempts\":1,\"intended\":null,\"started\":" +
+        std::to_string(sent - 20000) + ",\"sent\":" + std::to_string(sent) +
+        ",\"connect\":null,\"first_byte\":" + std::to_string(first - 50000) +
+        ",\"first_output\":" + std::to_string(first) + ",\"first_answer_output\":" + std::to_string(first) +
+        ",\"last_output\":" + std::to_string(at) + ",\"end\":" + std::to_string(at + 40000) +
+        ",\"kernel_first_output\":" + std::to_string(first - 30000) +
+        ",\"kernel_last_output\":" + std::to_string(at - 20000) +
+        ",\"lateness\":30000,\"planned_input_tokens\":1000,\"input_tokens\":1000,\"cached_tokens\":512,"
+        "\"output_tokens\":64,\"output_tokens_counted\":false,"
+        "\"first_event_tokens\":1,\"event_tokens_known\":false,\"finish_reason\":\"length\",\"events\":[" +
+        events + "]}\n";
     if (text.size() > (1u << 20)) {
       REQUIRE((*out)->Write(text).ok());
       text.clear();
@@ -56,14 +65,17 @@ TEST_CASE("a report over a million records", "[.bench]") {
   test::WriteExample(dir.path());
   for (const char* stack : {"base", "cand"}) {
     for (int repeat = 1; repeat <= 3; ++repeat) {
-      WriteRecords(dir / ("points/" + std::string(stack) + "/code-c4/repeat_" + std::to_string(repeat) + "/requests.jsonl.zst"), kRecords / 6, static_cast<uint64_t>(repeat));
+      WriteRecords(dir / ("points/" + std::string(stack) + "/code-c4/repeat_" + std::to_string(repeat) +
+                          "/requests.jsonl.zst"),
+                   kRecords / 6, static_cast<uint64_t>(repeat));
     }
   }
   // CPU time: the bar is for a machine that does nothing else.
   const auto cpu = [] {
     rusage now{};
     getrusage(RUSAGE_SELF, &now);
-    return static_cast<double>(now.ru_utime.tv_sec + now.ru_stime.tv_sec) + static_cast<double>(now.ru_utime.tv_usec + now.ru_stime.tv_usec) * 1e-6;
+    return static_cast<double>(now.ru_utime.tv_sec + now.ru_stime.tv_sec) +
+           static_cast<double>(now.ru_utime.tv_usec + now.ru_stime.tv_usec) * 1e-6;
   };
   const double before = cpu();
   const auto begin = std::chrono::steady_clock::now();
@@ -73,7 +85,8 @@ TEST_CASE("a report over a million records", "[.bench]") {
   REQUIRE(job.ok());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("report over %d records of %d events: %.2f s of CPU, %.2f s by the clock, %.0f MiB\n", kRecords, kEvents, cpu_seconds, seconds, static_cast<double>(usage.ru_maxrss) / 1024);
+  std::printf("report over %d records of %d events: %.2f s of CPU, %.2f s by the clock, %.0f MiB\n", kRecords,
+              kEvents, cpu_seconds, seconds, static_cast<double>(usage.ru_maxrss) / 1024);
   CHECK(job->problems.empty());
   CHECK(cpu_seconds < 10);
   CHECK(usage.ru_maxrss < 1024 * 1024);

@@ -47,14 +47,17 @@ TEST_CASE("docs/result-files.md names every field of every file", "[J6]") {
     Names(*ParseJson(text), &names);
     for (const std::string& name : names) {
       INFO(file << ": " << name);
-      const bool named = page.find("`" + name) != std::string::npos || page.find("]." + name) != std::string::npos;
+      const bool named =
+          page.find("`" + name) != std::string::npos || page.find("]." + name) != std::string::npos;
       CHECK(named);
     }
   }
-  const auto summary = results::Summarize(test::ExampleJob(), test::ExampleManifest(), {test::ExampleRepeat("base", 1)});
+  const auto summary =
+      results::Summarize(test::ExampleJob(), test::ExampleManifest(), {test::ExampleRepeat("base", 1)});
   for (const auto& [name, figure] : summary.points.at(0).figures) {
     const std::string base = name.substr(0, name.find('.'));
-    const bool latency = base.starts_with("ttft_") || base.starts_with("tpot_") || base.starts_with("itl_") || base.starts_with("latency_");
+    const bool latency = base.starts_with("ttft_") || base.starts_with("tpot_") || base.starts_with("itl_") ||
+                         base.starts_with("latency_");
     INFO(name);
     if (!latency) CHECK(page.find("`" + base) != std::string::npos);
   }

@@ -1,10 +1,11 @@
 // Agentic replay (M20): sessions, sub-agents, think times, start positions, markers, hostile files.
+#include "common/workload/agentic.h"
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
 #include "common/base/json.h"
-#include "common/workload/agentic.h"
 #include "common/workload/source.h"
 #include "common/workload/timeline.h"
 #include "tests/support/temp_dir.h"
@@ -42,7 +43,9 @@ std::shared_ptr<const Workload> Open(const std::string& path, const Json& more =
   return *workload;
 }
 
-double Seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+double Seconds(Nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
 
 }  // namespace
 
@@ -98,7 +101,8 @@ TEST_CASE("repeats with other markers share nothing, sessions with local ids nei
   const auto one = Open(files.path, {{"marker", "job/1"}}), two = Open(files.path, {{"marker", "job/2"}});
   CHECK(one->Open(0).turns[0].prompt[0].key != two->Open(0).turns[0].prompt[0].key);
   CHECK(one->Open(0).turns[0].prompt[0].key != one->Open(1).turns[0].prompt[0].key);
-  CHECK(one->Open(0).turns[0].prompt[0] == Open(files.path, {{"marker", "job/1"}})->Open(0).turns[0].prompt[0]);
+  CHECK(one->Open(0).turns[0].prompt[0] ==
+        Open(files.path, {{"marker", "job/1"}})->Open(0).turns[0].prompt[0]);
   CHECK(one->session_scope());
 }
 
@@ -122,11 +126,18 @@ TEST_CASE("hostile session files are refused with line and field", "[D1]") {
   CHECK_THAT(error("[]"), Catch::Contains(".jsonl:2") && Catch::Contains("no object"));
   CHECK_THAT(error(R"({"id":"x","block_size":0,"requests":[]})"), Catch::Contains("block_size is 0"));
   CHECK_THAT(error(R"({"id":"x","block_size":4,"requests":[]})"), Catch::Contains("requests is empty"));
-  CHECK_THAT(error(head + R"({"t":3,"type":"n","in":4,"out":1,"hash_ids":[1]},{"t":2,"type":"n","in":4,"out":1,"hash_ids":[1]}]})"),
-             Catch::Contains("requests[1].t runs backwards"));
-  CHECK_THAT(error(head + R"({"t":0,"type":"n","in":-4,"out":1,"hash_ids":[1]}]})"), Catch::Contains("requests[0].in is -4"));
-  CHECK_THAT(error(head + R"({"t":0,"type":"n","in":40,"out":1,"hash_ids":[1]}]})"), Catch::Contains("has 1 blocks of 4, in is 40"));
-  CHECK_THAT(error(head + R"({"t":0,"type":"x","in":4,"out":1,"hash_ids":[1]}]})"), Catch::Contains("must be n, s or subagent"));
+  CHECK_THAT(
+      error(
+          head +
+          R"({"t":3,"type":"n","in":4,"out":1,"hash_ids":[1]},{"t":2,"type":"n","in":4,"out":1,"hash_ids":[1]}]})"),
+      Catch::Contains("requests[1].t runs backwards"));
+  CHECK_THAT(error(head + R"({"t":0,"type":"n","in":-4,"out":1,"hash_ids":[1]}]})"),
+             Catch::Contains("requests[0].in is -4"));
+  CHECK_THAT(error(head + R"({"t":0,"type":"n","in":40,"out":1,"hash_ids":[1]}]})"),
+             Catch::Contains("has 1 blocks of 4, in is 40"));
+  CHECK_THAT(error(head + R"({"t":0,"type":"x","in":4,"out":1,"hash_ids":[1]}]})"),
+             Catch::Contains("must be n, s or subagent"));
   CHECK_THAT(error(head + R"({"t":0,"type":"n","in":4,"out":1}]})"), Catch::Contains("hash_ids is missing"));
-  CHECK_THAT(error(head + R"({"t":"0","type":"n","in":4,"out":1,"hash_ids":[1]}]})"), Catch::Contains("requests[0].t is no number"));
+  CHECK_THAT(error(head + R"({"t":"0","type":"n","in":4,"out":1,"hash_ids":[1]}]})"),
+             Catch::Contains("requests[0].t is no number"));
 }

@@ -1,18 +1,19 @@
 // Exact lengths of text prompts by a tokenizer's word (M23).
+#include "common/workload/tokens.h"
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/base/json.h"
 #include "common/workload/source.h"
-#include "common/workload/tokens.h"
 
 using namespace poolmark;
 using namespace poolmark::workload;
 
 namespace {
 
-// A tokenizer of pieces: a word of more than `longest` letters is two tokens; every text has `begin` tokens more, every
-// message `message`, every chat `chat`.
+// A tokenizer of pieces: a word of more than `longest` letters is two tokens; every text has `begin` tokens
+// more, every message `message`, every chat `chat`.
 class Pieces final : public TokenCounter {
  public:
   size_t longest = 6;
@@ -54,7 +55,15 @@ TEST_CASE("text and chat prompts have exactly the planned tokens by the engine's
       counter.longest = longest;
       counter.begin = longest == 5 ? 1 : 0;
       std::vector<std::string> notes;
-      auto source = OpenSource(Json{{"shape", "shared-prompt"}, {"prompt", "text"}, {"api", chat ? "chat" : "completions"}, {"sessions", 3}, {"prefix", 30}, {"history", 20}, {"turns", 3}, {"input", 12}, {"output", 7}},
+      auto source = OpenSource(Json{{"shape", "shared-prompt"},
+                                    {"prompt", "text"},
+                                    {"api", chat ? "chat" : "completions"},
+                                    {"sessions", 3},
+                                    {"prefix", 30},
+                                    {"history", 20},
+                                    {"turns", 3},
+                                    {"input", 12},
+                                    {"output", 7}},
                                &counter, &notes);
       INFO(source.status().ToString());
       REQUIRE(source.ok());
@@ -73,7 +82,9 @@ TEST_CASE("text and chat prompts have exactly the planned tokens by the engine's
 
 TEST_CASE("without a tokenizer the lengths are approximate and a note says so", "[M23]") {
   std::vector<std::string> notes;
-  REQUIRE(OpenSource(Json{{"shape", "synthetic"}, {"api", "chat"}, {"input", 5}, {"output", 1}}, nullptr, &notes).ok());
+  REQUIRE(
+      OpenSource(Json{{"shape", "synthetic"}, {"api", "chat"}, {"input", 5}, {"output", 1}}, nullptr, &notes)
+          .ok());
   REQUIRE(notes.size() == 1);
   CHECK_THAT(notes[0], Catch::Contains("approximate"));
 }
@@ -94,7 +105,8 @@ TEST_CASE("tokenize endpoints of vLLM and of llama.cpp are told apart by their a
       return reply;
     };
   };
-  CHECK(*EngineCounter(answer(R"({"count":7,"max_model_len":100,"tokens":[1,2,3,4,5,6,7]})"), "m")->CountText("a b") == 7);
+  CHECK(*EngineCounter(answer(R"({"count":7,"max_model_len":100,"tokens":[1,2,3,4,5,6,7]})"), "m")
+             ->CountText("a b") == 7);
   CHECK(path == "/tokenize");
   CHECK(*EngineCounter(answer(R"({"tokens":[1,2,3]})"), "m")->CountText("a b") == 3);
   CHECK_FALSE(EngineCounter(answer(R"({"error":"no"})"), "m")->CountText("a").ok());
@@ -102,7 +114,13 @@ TEST_CASE("tokenize endpoints of vLLM and of llama.cpp are told apart by their a
 }
 
 TEST_CASE("live answers take the engine's own text into the next prompt", "[D3]") {
-  auto source = OpenSource(Json{{"shape", "synthetic"}, {"answers", "live"}, {"api", "chat"}, {"turns", 2}, {"input", 5}, {"growth", 3}, {"output", 4}});
+  auto source = OpenSource(Json{{"shape", "synthetic"},
+                                {"answers", "live"},
+                                {"api", "chat"},
+                                {"turns", 2},
+                                {"input", 5},
+                                {"growth", 3},
+                                {"output", 4}});
   REQUIRE(source.ok());
   const auto session = (*source)->Open(0);
   REQUIRE(session->wants_answers());
