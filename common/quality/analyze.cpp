@@ -347,6 +347,12 @@ class Analyzer {
       warn(absl::StrCat("reference_2 scores differently from reference_1 on ", *s.reference_flip_rate * 100,
                         "% of the questions, as much as the tolerance: the noise may hide the effect"));
     }
+    if (s.num_questions > s.unscored_questions &&
+        s.candidate.figures.mean_score - s.candidate.figures.delta == 0) {
+      warn(
+          "reference_1 scores 0 on every question, so nothing can be lost: the verdict says nothing about "
+          "reuse");
+    }
     for (const auto& [label, counts] : s.arm_counts) {
       if (counts.empty * 20 > s.num_questions) {
         warn(absl::StrCat(

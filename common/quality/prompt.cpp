@@ -1,6 +1,7 @@
 #include "common/quality/prompt.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -67,9 +68,13 @@ Result<std::string> Aligner::Filler(int64_t units, const std::string& seed, int 
     SplitMix64 random(SeedOf(seed_, seed));
     for (int64_t i = 0; i < units; ++i) out += words_[random.Below(words_.size())];
   } else {
-    // Runs of one mark may merge into longer tokens; other variants break the run with a line end.
+    // Runs of one mark may merge into longer tokens, or each may be several tokens; other variants put line
+    // ends between the marks, or one before them.
     const char* unit = filler_ == "dashes" ? " -" : " .";
-    for (int64_t i = 0; i < units; ++i) out += variant > 0 && i % (variant + 1) == variant ? "\n" : unit;
+    for (int64_t i = 0; i < units; ++i) {
+      bool line_end = variant == 3 ? i == 0 : variant > 0 && i % (variant + 1) == variant;
+      out += line_end ? "\n" : unit;
+    }
   }
   return out;
 }
@@ -81,7 +86,7 @@ Result<Block> Aligner::Pad(const std::string& text, const std::string& seed, con
   Block best{text, 0};
   if (missing == 0) return best;
   int64_t closest = chunk_size_;
-  for (int variant = 0; variant < 3; ++variant) {
+  for (int variant = 0; variant < 4; ++variant) {
     int64_t units = missing;
     for (int attempt = 0; attempt < kAttempts && units > 0; ++attempt) {
       POOLMARK_ASSIGN_OR_RETURN(std::string filler, Filler(units, seed, variant));
@@ -92,7 +97,10 @@ Result<Block> Aligner::Pad(const std::string& text, const std::string& seed, con
         best = {text + filler, padded - bare};
       }
       if (off == 0) return best;
-      units += off;
+      // A unit may be several tokens: step by what one cost so far.
+      double cost = std::max(1.0, static_cast<double>(padded - bare) / static_cast<double>(units));
+      int64_t step = std::llround(static_cast<double>(off) / cost);
+      units += step != 0 ? step : off > 0 ? 1 : -1;
     }
   }
   ++misaligned_;

@@ -171,7 +171,7 @@ class Page {
     MeanRow("candidate", s_.candidate.figures.mean_score, &s_.candidate.figures);
     const ExtraStatistics& x_ = a_.statistics;
     absl::StrAppend(&out_, "</table><p>", x_.losses, " lost, ", x_.wins, " won of ", x_.questions,
-                    " scored; exact sign test p = ", Number(x_.sign_test_p), "; loss rate at most ",
+                    " scored; exact sign test p ", PValue(x_.sign_test_p), "; loss rate at most ",
                     Percent(x_.loss_rate_upper_95), " (95 %)",
                     s_.reference_flip_rate
                         ? absl::StrCat("; reference_2 flips ", Percent(*s_.reference_flip_rate))

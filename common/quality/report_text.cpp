@@ -65,6 +65,10 @@ std::string Fixed3(double value) {
   return buffer;
 }
 
+std::string PValue(double p) {
+  return p < 0.001 ? "below 0.001" : Fixed3(p);
+}
+
 std::string Percent(double share) {
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, "%.1f%%", share * 100);
@@ -108,7 +112,7 @@ std::string SummaryText(const Analysis& analysis) {
   for (const ArmComparison& other : s.others)
     ArmLine(s, other.label, other.figures.mean_score, &other.figures, &out);
   ArmLine(s, "candidate", s.candidate.figures.mean_score, &s.candidate.figures, &out);
-  absl::StrAppend(&out, "  lost ", x.losses, ", won ", x.wins, " (sign test p ", Fixed3(x.sign_test_p),
+  absl::StrAppend(&out, "  lost ", x.losses, ", won ", x.wins, " (sign test p ", PValue(x.sign_test_p),
                   "); loss rate at most ", Percent(x.loss_rate_upper_95), " at 95%",
                   s.reference_flip_rate ? absl::StrCat("; reference flips ", Percent(*s.reference_flip_rate))
                                         : std::string("; one reference pass, noise unknown"),

@@ -29,6 +29,7 @@ std::string Printable(std::string_view text);
 // "0.768", "-0.137": three decimals.
 std::string Fixed3(double value);
 std::string Percent(double share);  // "91.2%"
+std::string PValue(double p);       // "0.031", "below 0.001"
 
 // What makes two summaries not comparable, a line each; empty when the run fingerprints are equal. `a_plan`
 // and `b_plan` may be null.
