@@ -1,3 +1,4 @@
+// fuzz: http
 // Requests in any cut of their bytes: no crash, and the same result however they are cut.
 #include <cstdlib>
 #include <string>

@@ -1,3 +1,4 @@
+// fuzz: quality
 // Every file of a results directory and every data set, chosen by the first byte.
 #include "tests/fuzz/quality_targets.h"
 

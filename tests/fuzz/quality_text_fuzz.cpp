@@ -1,3 +1,4 @@
+// fuzz: quality
 // Model output, chat streams, metrics pages and arguments.
 #include "tests/fuzz/quality_targets.h"
 

@@ -1,3 +1,4 @@
+// fuzz: sim
 // Redis replies: a prefix of a good reply is never an error, and no input is a bomb.
 #include <cstdlib>
 

@@ -1,3 +1,4 @@
+// fuzz: sim
 // What a client can send to the simulated engine: bodies, faults, texts.
 #include <cstdlib>
 
