@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/rpc/acceptor.h"
 #include "common/rpc/address.h"
 #include "common/rpc/contexts.h"
 #include "common/rpc/tls.h"
@@ -71,6 +72,14 @@ Status SaveSettings(const std::string& state, const Settings& settings) {
   return AtomicWriteFile(JoinPath(state, "controller.json"), text + "\n", 0600);
 }
 
+// host:0 becomes host:port with a port that is free now.
+Result<std::string> WithPort(const std::string& address) {
+  POOLMARK_ASSIGN_OR_RETURN(rpc::HostPort parsed, rpc::ParseHostPort(address));
+  if (parsed.port != 0) return address;
+  POOLMARK_ASSIGN_OR_RETURN(auto acceptor, rpc::Acceptor::Listen(parsed.host, 0, {}));
+  return rpc::FormatHostPort(parsed.host, acceptor->port());
+}
+
 }  // namespace
 
 std::string AuthorityDir(const std::string& state) {
@@ -80,8 +89,13 @@ std::string IdentityDir(const std::string& state) {
   return JoinPath(state, "tls");
 }
 
-Status Init(const InitOptions& options, const Clock& clock) {
+Status Init(const InitOptions& given, const Clock& clock) {
+  InitOptions options = given;
   POOLMARK_RETURN_IF_ERROR(CheckSettings(options.settings));
+  // Contexts and tokens carry these addresses: a port that the system may choose is chosen once, now.
+  for (std::string* address : {&options.settings.listen, &options.settings.enroll_listen}) {
+    POOLMARK_ASSIGN_OR_RETURN(*address, WithPort(*address));
+  }
   POOLMARK_RETURN_IF_ERROR(MakeDirs(options.state, 0700));
   if (chmod(options.state.c_str(), 0700) != 0) return FromErrno(options.state, "closing it to others", errno);
   POOLMARK_ASSIGN_OR_RETURN(auto authority,

@@ -125,6 +125,12 @@ class Repeat {
     // Equal across stacks, so that all are asked the same; different for each repeat, so that none shares KV.
     input.marker = absl::StrCat(run_.job_id, "/", repeat_.repeat);
     input.request_deadline = run_.job->request_deadline;
+    input.seed = run_.job->seed;
+    for (const PlannedProcess& process : stack_.processes) {
+      const bool counts =
+          stack_.engine_kind == "vllm" || stack_.engine_kind == "sglang" || stack_.engine_kind == "sim";
+      if (counts && IsEngine(process) && input.tokenize_url.empty()) input.tokenize_url = process.base_url;
+    }
     const std::string relative = directory.substr(run_.work_dirs.at(run_.plan->head).size() + 1);
     if (!workload_->file.empty()) {
       auto stored = run_.input_files.find(workload_->file);
@@ -183,17 +189,23 @@ class Repeat {
                                    repeat_.level.Name(), " repeat ", repeat_.repeat, ": load started"));
     Nanoseconds last_line = run_.clock->Steady();
     bool first = true;
+    std::string error;
     for (;;) {
       const bool ended = watch_.AwaitEnd(spec->id(), run_.clock->Steady() + run_.timing.poll);
       for (const std::string& line : watch_.TakeProgress(spec->id())) {
         auto progress = ParseProgress(line);
         if (!progress) continue;
         last_line = run_.clock->Steady();
-        if (first && measurement != nullptr) {
-          measurement->LoadStarted(run_.clock->Wall() -
-                                   Nanoseconds(static_cast<int64_t>(progress->seconds * 1e9)));
-        }
         first = false;
+        if (progress->event == "start" && measurement != nullptr) {
+          // By the head's clock; on ours it is its offset less.
+          Nanoseconds offset{0};
+          auto head = run_.registry->Get(run_.plan->head);
+          if (head.ok() && head->has_clock_offset_ns()) offset = Nanoseconds(head->clock_offset_ns());
+          measurement->LoadStarted(progress->started_wall - offset);
+        }
+        if (progress->event == "error") error = progress->message;
+        if (progress->event != "progress") continue;
         Tick(line, kind == "warm" ? "warm pass" : progress->phase);
       }
       if (ended) break;
@@ -216,7 +228,9 @@ class Repeat {
     if (!status || status->state() != v1::PROCESS_STATE_EXITED || status->exit_code() != 0 ||
         status->has_exit_signal()) {
       ProcessWatch::Death death{run_.plan->head, status.value_or(v1::ProcessStatus())};
-      return {StepOutcome::Kind::kInterrupted, {DeathReason(&run_, death, "load_failed")}};
+      v1::Reason reason = DeathReason(&run_, death, "load_failed");
+      if (!error.empty()) reason.set_message(absl::StrCat("the load failed: ", error));
+      return {StepOutcome::Kind::kInterrupted, {reason}};
     }
     return StepOutcome::Passed();
   }

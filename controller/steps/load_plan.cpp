@@ -18,33 +18,48 @@ Result<std::string> LoadPlanJson(const LoadPlanInput& input) {
   // One level of the point; the lists of the job file are the planner's.
   for (const char* key : {"concurrency", "rate", "speedup"}) workload.erase(key);
   const double value = input.repeat.level.value;
+  Json level;
   switch (input.repeat.level.kind) {
     case spec::LoadLevel::Kind::kConcurrency:
-      workload["concurrency"] = Json::array({static_cast<int64_t>(value)});
+      level = {{"concurrency", static_cast<int64_t>(value)}};
       break;
     case spec::LoadLevel::Kind::kRate:
-      workload["rate"] = Json::array({value});
+      level = {{"rate", value}, {"arrivals", "poisson"}, {"seed", input.seed}};
       break;
     case spec::LoadLevel::Kind::kSpeedup:
-      workload["speedup"] = Json::array({value});
+      level = {{"speedup", value}};
       break;
   }
   Json plan = {{"schema_version", 1},
                {"urls", Json::array({input.stack->entry_url})},
                {"workload", workload},
+               {"load", level},
                {"out", input.output_dir}};
-  if (input.request_deadline) plan["timeout"] = FormatDuration(*input.request_deadline);
+  if (input.workload->load_duration) plan["duration"] = FormatDuration(*input.workload->load_duration);
+  if (input.workload->warm_up) plan["warm_up"] = FormatDuration(*input.workload->warm_up);
+  if (input.request_deadline) plan["deadline"] = FormatDuration(*input.request_deadline);
+  // Text prompts get exact lengths where the engine counts tokens (M23).
+  const bool text = (workload.contains("api") && workload["api"] == "chat") ||
+                    (workload.contains("prompt") && workload["prompt"] == "text");
+  if (text && !input.tokenize_url.empty()) plan["tokenize_url"] = input.tokenize_url;
   return DumpJson(plan, 1);
 }
 
 std::optional<LoadProgress> ParseProgress(const std::string& line) {
   auto json = ParseJson(line);
-  if (!json.ok() || !json->is_object() || !json->contains("t") || !(*json)["t"].is_number())
+  if (!json.ok() || !json->is_object() || !json->contains("event") || !(*json)["event"].is_string()) {
     return std::nullopt;
+  }
   LoadProgress progress;
-  progress.seconds = (*json)["t"].get<double>();
+  progress.event = (*json)["event"].get<std::string>();
+  if (json->contains("t") && (*json)["t"].is_number()) progress.seconds = (*json)["t"].get<double>();
   if (json->contains("phase") && (*json)["phase"].is_string())
     progress.phase = (*json)["phase"].get<std::string>();
+  if (json->contains("message") && (*json)["message"].is_string())
+    progress.message = (*json)["message"].get<std::string>();
+  if (json->contains("started_wall_ns") && (*json)["started_wall_ns"].is_number_integer()) {
+    progress.started_wall = Nanoseconds((*json)["started_wall_ns"].get<int64_t>());
+  }
   return progress;
 }
 

@@ -16,13 +16,18 @@ struct LoadPlanInput {
   std::string output_dir;  // on the head
   std::string marker;      // prompts of this job and repeat share no KV with others
   std::optional<Nanoseconds> request_deadline;
+  std::string tokenize_url;  // of an engine that counts tokens; "": none
+  uint64_t seed = 42;
 };
 Result<std::string> LoadPlanJson(const LoadPlanInput& input);
 
-// One progress line: seconds of the load, phase ("warm-up", "load", "drain").
+// One progress line: "start", "progress" once a second, "end" or "error".
 struct LoadProgress {
-  double seconds = 0;
-  std::string phase;
+  std::string event;
+  double seconds = 0;           // of the load
+  std::string phase;            // "warm-up", "load", "drain"
+  std::string message;          // of an error
+  Nanoseconds started_wall{0};  // of a start, by the head's clock
 };
 std::optional<LoadProgress> ParseProgress(const std::string& line);
 
