@@ -303,8 +303,7 @@ std::optional<JobRunner::Decision> JobRunner::DoBenchmark(const StoredJob&) {
       absl::StrCat(stack_->name, ", ", repeat.workload, " ", repeat.level.Name(), ", repeat ", repeat.repeat);
   (void)environment_.store->Update(job_id_, change);
   record_ = {};
-  loads_.push_back(
-      absl::StrCat(stack_->name, ".load-", repeat.workload, "-", repeat.level.Name(), "-", repeat.repeat));
+  loads_.push_back(LoadId(*stack_, repeat, cycle_number_));
   {
     std::lock_guard lock(mutex_);
     live_.emplace_back(planned_->plan.head, loads_.back());

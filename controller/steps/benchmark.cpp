@@ -109,8 +109,7 @@ class Repeat {
   // The load's process: a plan file, the workload's file beside it, and a directory for the records.
   Result<v1::ProcessSpec> SpecOf(const std::string& kind) {
     v1::ProcessSpec spec;
-    spec.set_id(absl::StrCat(stack_.name, ".", kind, "-", repeat_.workload, "-", repeat_.level.Name(), "-",
-                             repeat_.repeat));
+    spec.set_id(LoadId(stack_, repeat_, cycle_, kind));
     spec.set_role("load");
     spec.set_backend(v1::BACKEND_PROCESS);
     spec.set_executable(run_.plan->load_executable);
@@ -281,6 +280,12 @@ class Repeat {
 };
 
 }  // namespace
+
+std::string LoadId(const StackPlan& stack, const PlannedRepeat& repeat, uint32_t cycle,
+                   const std::string& kind) {
+  return absl::StrCat(stack.name, ".", kind, "-", repeat.workload, "-", repeat.level.Name(), "-",
+                      repeat.repeat, ".", cycle);
+}
 
 StepOutcome Benchmark(JobRun* run, const StackPlan& stack, const PlannedRepeat& repeat, uint32_t cycle,
                       const VerifyEvidence& verified, ProcessWatch* watch, RepeatRecord* record) {

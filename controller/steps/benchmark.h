@@ -29,6 +29,11 @@ struct RepeatRecord {
   std::string interrupted;  // why it did not run to its end; empty: it did
 };
 
+// The process id of a repeat's load; the cycle keeps it apart from an earlier try's. `kind`: "load" or
+// "warm".
+std::string LoadId(const StackPlan& stack, const PlannedRepeat& repeat, uint32_t cycle,
+                   const std::string& kind = "load");
+
 // The outcome is kPassed when the load came to its end. The record is as complete as can be in every case.
 StepOutcome Benchmark(JobRun* run, const StackPlan& stack, const PlannedRepeat& repeat, uint32_t cycle,
                       const VerifyEvidence& verified, ProcessWatch* watch, RepeatRecord* record);

@@ -52,7 +52,7 @@ void ProcessWatch::Follow(const std::string& machine, std::stop_token stop) {
       Status status = (*link)->WatchProcesses(request, stop, [&](const v1::WatchProcessesResponse& response) {
         if (response.sequence() != 0) request.set_after_sequence(response.sequence());
         std::lock_guard lock(mutex_);
-        if (response.has_status()) Take(machine, response.status());
+        if (response.has_status()) Heard(response.status());
         if (!response.progress_id().empty()) {
           auto& lines = progress_[response.progress_id()];
           lines.push_back(response.progress_json());
@@ -70,25 +70,33 @@ void ProcessWatch::Follow(const std::string& machine, std::stop_token stop) {
   }
 }
 
-bool ProcessWatch::Take(const std::string& machine, const v1::ProcessStatus& status) {
-  if (auto old = forgotten_.find(status.id());
-      old != forgotten_.end() && status.pid() != 0 && old->second == status.pid())
-    return false;
-  auto& known = status_[status.id()];
-  if (IsEnd(known.state()) && known.state() != v1::PROCESS_STATE_UNSPECIFIED)
-    return false;  // an end is final
-  if (known.state() == v1::PROCESS_STATE_READY && status.state() == v1::PROCESS_STATE_STARTING) return false;
-  const bool changed = known.state() != status.state();
+void ProcessWatch::Heard(const v1::ProcessStatus& status) {
+  heard_[{status.id(), status.pid()}] = status;
+  auto known = status_.find(status.id());
+  if (known == status_.end()) return;
+  // Without a pid it never came to life: that is about the start we asked for.
+  if (status.pid() == 0 || known->second.pid() == 0 || status.pid() == known->second.pid()) Take(status);
+}
+
+void ProcessWatch::Take(const v1::ProcessStatus& status) {
+  v1::ProcessStatus& known = status_[status.id()];
+  if (known.state() != v1::PROCESS_STATE_UNSPECIFIED && IsEnd(known.state())) return;  // an end is final
+  if (known.state() == v1::PROCESS_STATE_READY && status.state() == v1::PROCESS_STATE_STARTING) return;
   known = status;
-  machine_of_[status.id()] = machine;
-  if (IsEnd(status.state()) && !may_end_.contains(status.id()) && !death_) death_ = Death{machine, status};
+  if (IsEnd(status.state()) && !may_end_.contains(status.id()) && !death_) {
+    death_ = Death{machine_of_[status.id()], status};
+  }
   changed_.notify_all();
-  return changed;
 }
 
 void ProcessWatch::Set(const std::string& machine, const v1::ProcessStatus& status) {
   std::lock_guard lock(mutex_);
-  Take(machine, status);
+  machine_of_[status.id()] = machine;
+  status_.erase(status.id());
+  Take(status);
+  // The stream may have been faster than the reply.
+  auto heard = heard_.find({status.id(), status.pid()});
+  if (heard != heard_.end() && status.pid() != 0) Take(heard->second);
 }
 
 std::optional<v1::ProcessStatus> ProcessWatch::StatusOf(const std::string& id) const {
@@ -109,10 +117,7 @@ void ProcessWatch::Expect(const std::string& id, bool expected_to_end) {
 
 void ProcessWatch::Forget(const std::string& id) {
   std::lock_guard lock(mutex_);
-  auto found = status_.find(id);
-  if (found == status_.end()) return;
-  forgotten_[id] = found->second.pid();
-  status_.erase(found);
+  status_.erase(id);
 }
 
 std::optional<ProcessWatch::Death> ProcessWatch::FirstDeath() const {

@@ -24,7 +24,7 @@ class ProcessWatch {
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
-  // Takes over what a reply said, unless the stream knows more.
+  // What the reply to StartProcess said: the process counts from now on.
   void Set(const std::string& machine, const v1::ProcessStatus& status);
   std::optional<v1::ProcessStatus> StatusOf(const std::string& id) const;
   // A process that ends is a fault of the pool from now on, until it is told otherwise (expected = true).
@@ -48,15 +48,18 @@ class ProcessWatch {
 
  private:
   void Follow(const std::string& machine, std::stop_token stop);
-  bool Take(const std::string& machine, const v1::ProcessStatus& status);  // lock held; false: nothing new
+  // Lock held.
+  void Heard(const v1::ProcessStatus& status);
+  void Take(const v1::ProcessStatus& status);
 
   JobRun* run_;
   mutable std::mutex mutex_;  // all below but threads_
   std::condition_variable_any changed_;
   std::map<std::string, v1::ProcessStatus> status_;
   std::map<std::string, std::string> machine_of_;
+  // The last word about each process that was heard of before its start was answered, by id and pid.
+  std::map<std::pair<std::string, int32_t>, v1::ProcessStatus> heard_;
   std::set<std::string> may_end_;
-  std::map<std::string, int32_t> forgotten_;  // id -> pid whose late reports mean nothing
   std::optional<Death> death_;
   std::map<std::string, std::deque<std::string>> progress_;
   std::vector<std::jthread> threads_;
