@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,12 @@ def wait_until(condition, seconds, what):
         if time.monotonic() > end:
             raise AssertionError(f"not within {seconds} s: {what}")
         time.sleep(0.1)
+
+
+def free_port():
+    """A port that nobody listens on; the caller binds it soon."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
 
 
 class Daemon:
@@ -112,8 +119,8 @@ class Cluster:
 
     def start(self):
         self.directory.mkdir(parents=True, exist_ok=True)
-        run([BIN / "poolmark-controller", "init", "--state", self.state, "--cluster", "e2e", "--listen", "127.0.0.1:0",
-             "--enroll-listen", "127.0.0.1:0", "--config-dir", self.config])
+        run([BIN / "poolmark-controller", "init", "--state", self.state, "--cluster", "e2e", "--listen", f"127.0.0.1:{free_port()}",
+             "--enroll-listen", f"127.0.0.1:{free_port()}", "--config-dir", self.config])
         self.start_controller()
         for name in self.machines:
             self.add_agent(name)
@@ -121,16 +128,9 @@ class Cluster:
         return self
 
     def start_controller(self):
-        # After the first start the ports stay the same, so that agents find it again.
         self.controller = Daemon("controller", [BIN / "poolmark-controller", "serve", "--state", self.state,
                                                 "--catalogue-dir", ROOT / "deploy"], self.directory / "controller.log").start()
         wait_until(lambda: (self.state / "running.json").exists() and self.cli_ok("version"), 30, "controller answers")
-        settings_file = self.state / "controller.json"
-        settings, running = json.loads(settings_file.read_text()), json.loads((self.state / "running.json").read_text())
-        for key in ("listen", "enroll_listen"):
-            if settings.get(key, "").endswith(":0"):
-                settings[key] = running[key]
-        settings_file.write_text(json.dumps(settings))
 
     def add_agent(self, name):
         home = self.directory / name
