@@ -149,8 +149,7 @@ class Cluster:
 
     def wait_machines(self, seconds=30):
         def ready():
-            machines = self.cli_json("machines")["machines"]
-            return len([m for m in machines if m["state"].lower() == "ready"]) == len(self.machines)
+            return len([m for m in self.cli_json("machines") if m["state"] == "READY"]) == len(self.machines)
         wait_until(ready, seconds, "every machine is ready")
 
     # --- the CLI ------------------------------------------------------------------------------------------
@@ -183,18 +182,17 @@ class Cluster:
         return where / "job.yaml"
 
     def submit(self, job, *words):
-        return self.cli_json("submit", job, *words)["job_id"]
+        return self.cli_json("submit", job, *words)["job"]
 
     def job(self, job_id):
-        return self.cli_json("status", job_id)["job"]
+        return self.cli_json("status", job_id)
 
     def wait(self, job_id, seconds=300):
         """The job once it has ended."""
-        terminal = {"SUCCEEDED", "INVALID", "FAILED", "CANCELLED", "REFUSED"}
-
         def ended():
-            job = self.job(job_id)
-            return job if job["state"].upper() in terminal else None
+            with contextlib.suppress(AssertionError):  # the controller may be away for a while
+                job = self.job(job_id)
+                return job if job["finished"] else None
         return wait_until(ended, seconds, f"job {job_id} ends")
 
     def wait_state(self, job_id, state, seconds=120):
