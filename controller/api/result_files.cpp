@@ -69,7 +69,12 @@ Result<std::vector<v1::ResultFile>> ListResults(const std::string& directory, bo
     v1::ResultFile file;
     file.set_path(path);
     file.set_size(static_cast<uint64_t>(info.st_size));
-    if (auto sum = sums.find(path); sum != sums.end()) file.set_sha256(sum->second);
+    if (auto sum = sums.find(path); sum != sums.end()) {
+      file.set_sha256(sum->second);
+    } else if (closed) {  // SHA256SUMS itself, and what was added after it
+      POOLMARK_ASSIGN_OR_RETURN(std::string digest, Sha256OfFile(JoinPath(directory, path)));
+      file.set_sha256(digest);
+    }
     file.set_complete(closed);
     files.push_back(std::move(file));
   }
