@@ -100,8 +100,7 @@ std::map<std::string, std::map<uint32_t, uint32_t>> ParseIbvDevinfo(std::string_
     } else if (key == "active_mtu" && port != 0 && !device.empty()) {
       const auto fields = Fields(value);
       const auto bytes = fields.empty() ? std::nullopt : ToUint(fields[0]);
-      if (bytes && *bytes <= 65536)
-        mtus[device][port] = static_cast<uint32_t>(*bytes);
+      if (bytes && *bytes <= 65536) mtus[device][port] = static_cast<uint32_t>(*bytes);
     }
   }
   return mtus;

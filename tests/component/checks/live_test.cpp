@@ -71,7 +71,8 @@ TEST_CASE("this process's own sockets are seen by owner, whatever the plan says"
   const Listener inside("127.0.0.1");
   const auto result = Run("public_ports", plan, context);
   CHECK(result.outcome() == v1::OUTCOME_PASS);
-  const std::string text = "tcp 127.0.0.1:" + std::to_string(inside.port) + ", pid " + std::to_string(::getpid());
+  const std::string text =
+      "tcp 127.0.0.1:" + std::to_string(inside.port) + ", pid " + std::to_string(::getpid());
   CHECK(result.evidence().find(text) != std::string::npos);
 }
 
