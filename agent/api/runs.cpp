@@ -286,9 +286,25 @@ void Runs::TearDownAbandoned(const std::string& job, const std::string& cause) {
     std::lock_guard lock(mutex_);
     run = ActiveOf(job);
   }
-  if (run == nullptr) return;
+  if (run == nullptr) {
+    for (const HeldRun& held : Held()) {
+      if (held.info.job == job && !held.clean) SweepAgain(held.info);
+    }
+    return;
+  }
   Log(LogLevel::kWarning, "run.abandoned", {{"run", run->info().run}, {"cause", cause}});
   (void)run->Ask(Record("teardown").Add("cause", cause).Add("grace_ns", config_.grace.count()));
+}
+
+bool Runs::SweepAgain(const RunInfo& info) {
+  if (!FileExists(JoinPath(info.directory, "ledger"))) return false;
+  std::lock_guard lock(mutex_);
+  bool busy = active_.count(info.run) != 0 || sweeping_.count(info.run) != 0;
+  // While a job holds the machine its guard has it to itself.
+  if (busy || !active_.empty() || !again_.insert(info.run).second) return busy;
+  ended_.push_back(info.run);
+  changed_.notify_all();
+  return true;
 }
 
 std::vector<HeldRun> Runs::Held() {
@@ -339,13 +355,19 @@ void Runs::Janitor(std::stop_token stop) {
     std::string run;
     std::shared_ptr<ActiveRun> dead;
     RunInfo info;
+    bool again = false;
     {
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, stop, std::chrono::seconds(10), [this] { return !ended_.empty(); });
       if (stop.stop_requested()) return;
-      if (ended_.empty()) continue;
+      if (ended_.empty()) {
+        lock.unlock();
+        RemoveOldRuns();
+        continue;
+      }
       run = ended_.front();
       ended_.pop_front();
+      again = again_.erase(run) != 0;
       sweeping_.insert(run);
       if (auto found = active_.find(run); found != active_.end()) {
         dead = std::move(found->second);
@@ -360,7 +382,10 @@ void Runs::Janitor(std::stop_token stop) {
     info = InfoOf(run);
     guard::RunState state = guard::Fold(guard::ReadLedger(JoinPath(info.directory, "ledger")).records);
     constexpr int kMostSweeps = 3;
-    if (!state.finished && ++sweeps[run] <= kMostSweeps) {
+    if (again) {
+      Log(LogLevel::kInfo, "run.looked_at_again", {{"run", run}});
+      Sweep(info, "looked at again");
+    } else if (!state.finished && ++sweeps[run] <= kMostSweeps) {
       Log(LogLevel::kWarning, "guard.died", {{"run", run}, {"action", "a new guard sweeps after it"}});
       Sweep(info, "its guard died");
     } else if (!state.finished) {

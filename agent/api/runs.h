@@ -55,6 +55,8 @@ class Runs {
   // No controller owns this job any more.
   void TearDownAbandoned(const std::string& job, const std::string& cause);
   std::vector<HeldRun> Held();
+  // Looks again at what an ended run left: somebody may have removed it. True: a new guard is on its way.
+  bool SweepAgain(const RunInfo& info);
   // The controller has seen this ended run's proof to the end: it is not reported again.
   void Acknowledge(const RunInfo& info);
   // Waits until a run's guard has ended; false: still there after `limit`.
@@ -90,6 +92,7 @@ class Runs {
   std::map<std::string, int> guard_pids_;                     // children of ours, to be reaped
   std::set<std::string> sweeping_;
   std::deque<std::string> ended_;  // runs whose guard is gone, for the janitor
+  std::set<std::string> again_;    // of these: to be swept though they are finished
   std::jthread janitor_;
 };
 

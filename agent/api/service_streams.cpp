@@ -233,8 +233,13 @@ grpc::ServerWriteReactor<v1::TeardownResponse>* AgentService::Teardown(grpc::Cal
             // Over already: by an earlier call, by the lease's end, or by the sweep after a dead guard.
             auto info = runs_->FindInfo(lease.job_id(), lease.epoch());
             if (!info.ok()) return run.status();
-            if (!runs_->WaitEnded(info->run, patience))
+            if (!runs_->WaitEnded(info->run, patience)) {
               return Unavailable("guard", "its sweep does not end", "ask again");
+            }
+            // What was left then may have been removed since: the answer is of now.
+            guard::RunState state = guard::Fold(guard::ReadLedger(info->directory + "/ledger").records);
+            if (state.finished && !state.clean && runs_->SweepAgain(*info))
+              runs_->WaitEnded(info->run, patience);
             bool finished = false;
             POOLMARK_RETURN_IF_ERROR(SendProof(*info, out, &finished));
             if (finished && !out.closed()) runs_->Acknowledge(*info);

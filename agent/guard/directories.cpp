@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <functional>
 #include <memory>
 
 namespace poolmark::guard {
@@ -31,7 +30,7 @@ Fault OpenParent(const std::string& base, const std::string& absolute, UniqueFd*
 
 class Remover {
  public:
-  explicit Remover(dev_t device) : device_(device) {}
+  Remover(dev_t device, const std::function<void()>& breathe) : device_(device), breathe_(breathe) {}
 
   // Empties the directory behind `fd`; false: something stays.
   bool Empty(int fd, const std::string& path, int depth) {
@@ -54,6 +53,7 @@ class Remover {
 
  private:
   bool RemoveEntry(int parent, const std::string& name, const std::string& path, int depth) {
+    if (breathe_ && ++looked_ % 256 == 0) breathe_();
     struct stat facts;
     if (fstatat(parent, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) {
       return errno == ENOENT || Stay(path, std::strerror(errno));
@@ -78,6 +78,8 @@ class Remover {
   }
 
   dev_t device_;
+  const std::function<void()>& breathe_;
+  uint64_t looked_ = 0;
 };
 
 }  // namespace
@@ -146,7 +148,8 @@ Fault MakeDirectory(const std::string& base, const std::string& absolute, mode_t
   return {};
 }
 
-RemovedTree RemoveDirectory(const std::string& path, std::optional<MadeDirectory> identity) {
+RemovedTree RemoveDirectory(const std::string& path, std::optional<MadeDirectory> identity,
+                            const std::function<void()>& breathe) {
   RemovedTree nothing;
   UniqueFd fd(open(path.c_str(), kOpenDirectory));
   if (!fd) {
@@ -162,7 +165,7 @@ RemovedTree RemoveDirectory(const std::string& path, std::optional<MadeDirectory
     nothing.left = path + ": is not the directory that was made (another one took its place)";
     return nothing;
   }
-  Remover remover(facts.st_dev);
+  Remover remover(facts.st_dev, breathe);
   if (identity && !remover.Empty(fd.get(), path, 0)) return remover.result;
   if (rmdir(path.c_str()) != 0 && errno != ENOENT) {
     remover.result.left = path + ": " + std::strerror(errno);

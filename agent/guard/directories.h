@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,7 +34,9 @@ struct RemovedTree {
   std::string left;  // the first thing that could not be removed, with the reason; empty: all is gone
 };
 // Removes the directory if it still is (device, inode) (nothing given: only if it is empty), with all
-// below it, links themselves and not what they point to, and never across a mount point.
-RemovedTree RemoveDirectory(const std::string& path, std::optional<MadeDirectory> identity);
+// below it, links themselves and not what they point to, and never across a mount point. `breathe` is called
+// every few hundred entries: a tier of a million blocks must not keep the guard from its other duties.
+RemovedTree RemoveDirectory(const std::string& path, std::optional<MadeDirectory> identity,
+                            const std::function<void()>& breathe = {});
 
 }  // namespace poolmark::guard

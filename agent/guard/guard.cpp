@@ -75,9 +75,10 @@ Fault Guard::Prepare() {
   poller_.Watch(signals_.get(), POLLIN, [this](short) {
     signalfd_siginfo info;
     while (read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-      if (info.ssi_signo != SIGTERM || teardown_running_) continue;
-      teardown_wanted_ = true;
+      if (info.ssi_signo != SIGTERM) continue;
       keep_ = false;
+      if (teardown_running_) continue;  // it becomes the last one
+      teardown_wanted_ = true;
       cause_ = "the guard was told to end (SIGTERM)";
       teardown_grace_ = options_.grace;
     }
@@ -85,9 +86,10 @@ Fault Guard::Prepare() {
   poller_.Watch(timer_.get(), POLLIN, [this](short) {
     uint64_t times;
     (void)!read(timer_.get(), &times, sizeof times);
-    if (teardown_running_ || BootNow() < options_.deadline) return;
-    teardown_wanted_ = true;
+    if (BootNow() < options_.deadline) return;
     keep_ = false;
+    if (teardown_running_) return;  // it becomes the last one
+    teardown_wanted_ = true;
     cause_ = "the lease ran out";
     teardown_grace_ = options_.grace;
   });
@@ -362,6 +364,11 @@ void Guard::TearDown() {
   teardown_running_ = false;
   teardown_wanted_ = false;
   cut_short_ = false;
+  if (!keep_ && options.keep) {
+    // Meanwhile it was decided that no further cycle follows: once more, for good.
+    teardown_wanted_ = true;
+    return;
+  }
   if (!keep_) {
     finished_ = true;
     return;

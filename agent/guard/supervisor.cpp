@@ -15,7 +15,7 @@
 namespace poolmark::guard {
 namespace {
 
-constexpr size_t kMaxMessage = 16384;
+constexpr size_t kMaxMessage = 6000;
 
 std::optional<unsigned> OptionalId(const Record& request, const char* key) {
   auto value = request.Unsigned(key);

@@ -249,7 +249,7 @@ Teardown::Seen Teardown::LookAtDirectory(const Item& item) {
     // Device numbers of some file systems change with a restart; the inode and the name still tell.
     if (!same_boot_) identity->device = facts.st_dev;
   }
-  RemovedTree removed = RemoveDirectory(item.name, identity);
+  RemovedTree removed = RemoveDirectory(item.name, identity, [this] { poller_->RunOnce(milliseconds(0)); });
   if (removed.left.empty() && lstat(item.name.c_str(), &facts) != 0 && errno == ENOENT) {
     return Seen{GoneState::kGone, std::to_string(removed.entries) + " entries removed, path absent", "",
                 false};

@@ -227,3 +227,23 @@ TEST_CASE("the agent stays small", "[live]") {
   WARN("agent RSS " << kilobytes << " kB, of it anonymous " << anonymous << " kB");
   CHECK(kilobytes < 30 * 1024);
 }
+
+TEST_CASE("what was left is looked at again when the controller asks again", "[live]") {
+  AgentFixture fixture;
+  std::string disk = fixture.dir / "nvme";
+  REQUIRE(MakeDirs(disk).ok());
+  fixture.StartAgent([&](agent::AgentConfig* config) { config->directories = {disk}; });
+  REQUIRE(fixture.Acquire().ok());
+  v1::ProcessSpec spec = fixture.Shell("engine-n1", "exec sleep 1000");
+  spec.add_directories()->set_path(disk + "/kv");
+  REQUIRE(fixture.Start(spec).ok());
+  // Somebody puts another directory in its place: it is not ours to delete.
+  REQUIRE(rename((disk + "/kv").c_str(), (disk + "/moved").c_str()) == 0);
+  REQUIRE(MakeDirs(disk + "/kv").ok());
+  auto proof = fixture.TearDown();
+  CHECK_FALSE(AgentFixture::Clean(proof));
+  REQUIRE(proof.back().leftovers_size() == 1);
+  CHECK(proof.back().leftovers(0) == "directory " + disk + "/kv");
+  REQUIRE(RemoveTree(disk + "/kv").ok());
+  CHECK(AgentFixture::Clean(fixture.TearDown()));
+}

@@ -219,3 +219,35 @@ TEST_CASE("a ledger cut or damaged anywhere still leads to a swept machine", "[l
     CHECK(GuardFixture::Items(events, "ledger").at(0).Get("name").find(ledger + ":") == 0);
   }
 }
+
+TEST_CASE("a lease that runs out while a cycle is torn down ends the run after it", "[C25][live]") {
+  GuardFixture fixture([](process::GuardStart* start) {
+    start->deadline = RealClock().Boot() + milliseconds(700);
+    start->grace = milliseconds(200);
+  });
+  fixture.StartShell("engine-0", "trap '' TERM; while :; do sleep 1; done");
+  fixture.Must(
+      Record("teardown").Add("epoch", 3).Add("cause", "cycle").Add("grace_ns", 1'500'000'000).Add("keep", 1));
+  REQUIRE(WaitFor([&] { return !guard::LedgerIsLocked(fixture.run_dir() + "/ledger"); }));
+  guard::RunState state = guard::Fold(fixture.Ledger().records);
+  CHECK(state.finished);
+  CHECK(state.clean);
+  CHECK_FALSE(FileExists(fixture.work_dir()));
+}
+
+TEST_CASE("a directory with very many files is removed while requests are answered", "[C26][live]") {
+  GuardFixture fixture;
+  fixture.Must(Record("directory").Add("epoch", 3).Add("base", fixture.work_dir()).Add("path", "tier"));
+  for (int i = 0; i < 20000; ++i) {
+    FILE* file = fopen((fixture.work_dir() + "/tier/" + std::to_string(i)).c_str(), "wb");
+    REQUIRE(file != nullptr);
+    fclose(file);
+  }
+  fixture.Must(Record("teardown").Add("epoch", 3).Add("cause", "end").Add("grace_ns", 0));
+  // Until it is gone every question has an answer, or the guard has ended its work.
+  int answered = 0;
+  while (fixture.client().Ask(Record("hello"), seconds(2)).ok()) ++answered;
+  CHECK(answered > 0);
+  REQUIRE(WaitFor([&] { return !guard::LedgerIsLocked(fixture.run_dir() + "/ledger"); }));
+  CHECK_FALSE(FileExists(fixture.work_dir()));
+}
