@@ -191,7 +191,7 @@ void AddMachines(CLI::App& app, int& exit_code) {
     change->action = action;
     CLI::App* command = machine->add_subcommand(action, description);
     command->add_option("MACHINE", change->machine, "Name of the machine")->required();
-    command->add_option("--reason", change->reason, "Shown in lists and in the audit log");
+    command->add_option("--reason", change->reason, "Why; shown in lists");
     AddRemote(command, &change->remote);
     command->callback([change, &exit_code] { exit_code = RunMachineAction(*change); });
   }

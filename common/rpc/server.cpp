@@ -4,6 +4,7 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <mutex>
@@ -39,6 +40,17 @@ void ConfigureLimits(grpc::ServerBuilder* builder, const ServerOptions& options)
   builder->SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
 }
 
+// Connections that leave enough descriptors for everything else the process opens.
+size_t FittingConnections(size_t wanted) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
+  const size_t fitting = limit.rlim_cur > 512 ? limit.rlim_cur - 256 : limit.rlim_cur / 2;
+  if (fitting >= wanted) return wanted;
+  Log(LogLevel::kWarning, "rpc.few_descriptors",
+      {{"limit", limit.rlim_cur}, {"connections", fitting}, {"hint", "raise LimitNOFILE to 65536"}});
+  return fitting;
+}
+
 }  // namespace
 
 struct Server::State {
@@ -68,7 +80,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   State& state = *server->state_;
   state.options = options;
   Acceptor::Limits limits;
-  limits.total = options.max_connections;
+  limits.total = FittingConnections(options.max_connections);
   limits.per_source = options.max_connections_per_source;
   limits.pending = options.max_pending;
   POOLMARK_ASSIGN_OR_RETURN(state.acceptor, Acceptor::Listen(listen.host, listen.port, limits));

@@ -1,0 +1,3 @@
+if(TARGET poolmark_spec)
+  list(APPEND _libs poolmark_spec)
+endif()
