@@ -12,41 +12,80 @@
 namespace poolmark::rpc {
 namespace {
 
-class PeerInterceptor final : public grpc::experimental::Interceptor {
+std::string Who(const Identity& caller) {
+  return RoleName(caller.role) + " " + caller.name;
+}
+
+// "/poolmark.v1.ControllerService/GetJob" -> "ControllerService/GetJob"
+std::string ShortName(const std::string& path) {
+  size_t package = path.find("v1.");
+  return package == std::string::npos ? path : path.substr(package + 3);
+}
+
+std::string ResultText(const Status& status) {
+  return status.ok() ? "ok" : std::string(status.ToString(absl::StatusToStringMode::kWithNoExtraData));
+}
+
+class CallInterceptor final : public grpc::experimental::Interceptor {
  public:
-  PeerInterceptor(grpc::ServerContextBase* context, const std::function<void(const std::string&)>* seen)
-      : context_(context), seen_(seen) {}
+  CallInterceptor(grpc::ServerContextBase* context, const char* method,
+                  const std::function<void(const std::string&)>* seen, AuditLog* audit)
+      : context_(context), method_(method), seen_(seen), audit_(audit) {}
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     using grpc::experimental::InterceptionHookPoints;
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA))
       (*seen_)(context_->peer());
+    if (audit_ != nullptr && methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS))
+      Audit(methods->GetSendStatus());
     methods->Proceed();
   }
 
  private:
+  void Audit(const grpc::Status& status) const {
+    auto caller = CallerOf(*context_);
+    AuditEntry entry;
+    if (caller.ok()) {
+      entry.who = Who(*caller);
+      entry.serial = caller->serial;
+    }
+    entry.peer = context_->peer();
+    entry.method = ShortName(method_);
+    entry.result =
+        ResultText(Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()));
+    audit_->Add(entry);
+  }
+
   grpc::ServerContextBase* context_;
+  const char* method_;
   const std::function<void(const std::string&)>* seen_;
+  AuditLog* audit_;  // null: this call is not audited
 };
 
-class PeerInterceptorFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+class CallInterceptorFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit PeerInterceptorFactory(std::function<void(const std::string&)> seen) : seen_(std::move(seen)) {}
+  CallInterceptorFactory(std::function<void(const std::string&)> seen, std::shared_ptr<AuditLog> audit)
+      : seen_(std::move(seen)), audit_(std::move(audit)) {}
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
-    return new PeerInterceptor(info->server_context(), &seen_);
+    const char* method = info->method() == nullptr ? "" : info->method();
+    return new CallInterceptor(info->server_context(), method, &seen_,
+                               IsAudited(method) ? audit_.get() : nullptr);
   }
 
  private:
   const std::function<void(const std::string&)> seen_;
+  const std::shared_ptr<AuditLog> audit_;
 };
 
 }  // namespace
 
 CallChecker::CallChecker(std::string cluster, bool clients_have_certificates,
-                         std::function<bool(const Identity&)> is_revoked, std::shared_ptr<CallCounts> counts)
+                         std::function<bool(const Identity&)> is_revoked, std::shared_ptr<CallCounts> counts,
+                         std::shared_ptr<AuditLog> audit)
     : cluster_(std::move(cluster)),
       clients_have_certificates_(clients_have_certificates),
       is_revoked_(std::move(is_revoked)),
-      counts_(std::move(counts)) {}
+      counts_(std::move(counts)),
+      audit_(std::move(audit)) {}
 
 Status CallChecker::Check(const std::string& path, const grpc::AuthContext& context) const {
   auto denied = [](std::string code, std::string message, std::string hint) {
@@ -81,12 +120,23 @@ grpc::Status CallChecker::Process(const InputMetadata& metadata, grpc::AuthConte
   if (status.ok()) return grpc::Status::OK;
   counts_->denied.fetch_add(1, std::memory_order_relaxed);
   Log(LogLevel::kWarning, "rpc.denied", {{"method", path}, {"why", std::string(status.message())}});
+  if (audit_ != nullptr) {
+    AuditEntry entry;
+    auto caller = context == nullptr ? Result<Identity>(status) : IdentityOf(*context);
+    if (caller.ok()) {
+      entry.who = Who(*caller);
+      entry.serial = caller->serial;
+    }
+    entry.method = ShortName(path);
+    entry.result = ResultText(status);
+    audit_->Add(entry);
+  }
   return ToGrpc(status);
 }
 
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakePeerInterceptor(
-    std::function<void(const std::string& peer)> seen) {
-  return std::make_unique<PeerInterceptorFactory>(std::move(seen));
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeCallInterceptor(
+    std::function<void(const std::string& peer)> seen, std::shared_ptr<AuditLog> audit) {
+  return std::make_unique<CallInterceptorFactory>(std::move(seen), std::move(audit));
 }
 
 }  // namespace poolmark::rpc

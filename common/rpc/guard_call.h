@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "common/rpc/audit.h"
 #include "common/rpc/identity.h"
 
 namespace poolmark::rpc {
@@ -22,7 +23,8 @@ struct CallCounts {
 class CallChecker final : public grpc::AuthMetadataProcessor {
  public:
   CallChecker(std::string cluster, bool clients_have_certificates,
-              std::function<bool(const Identity&)> is_revoked, std::shared_ptr<CallCounts> counts);
+              std::function<bool(const Identity&)> is_revoked, std::shared_ptr<CallCounts> counts,
+              std::shared_ptr<AuditLog> audit);
   bool IsBlocking() const override { return false; }
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata* consumed,
                        OutputMetadata* response) override;
@@ -34,11 +36,12 @@ class CallChecker final : public grpc::AuthMetadataProcessor {
   const bool clients_have_certificates_;
   const std::function<bool(const Identity&)> is_revoked_;
   const std::shared_ptr<CallCounts> counts_;
+  const std::shared_ptr<AuditLog> audit_;  // may be null
 };
 
 // Tells `seen` the peer ("ipv4:127.0.0.1:4711") of each call that passed: its connection is no longer
-// pending.
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakePeerInterceptor(
-    std::function<void(const std::string& peer)> seen);
+// pending. Writes each audited call with its result into `audit` (may be null).
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeCallInterceptor(
+    std::function<void(const std::string& peer)> seen, std::shared_ptr<AuditLog> audit);
 
 }  // namespace poolmark::rpc

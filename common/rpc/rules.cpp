@@ -42,6 +42,11 @@ bool IsAllowed(std::string_view path, Role role) {
   return role != Role::kNone && (rule->roles & Bits(role)) != 0;
 }
 
+bool IsAudited(std::string_view path) {
+  const Rule* rule = RuleOfPath(path);
+  return rule != nullptr && rule->audited;
+}
+
 bool IsOpenToAnyone(std::string_view path) {
   const Rule* rule = RuleOfPath(path);
   return IsHealth(path) || (rule != nullptr && (rule->roles & kAnyone) != 0);

@@ -28,6 +28,7 @@ struct Rule {
   std::string_view method;  // "ControllerService/GetJob"
   Roles roles;
   std::chrono::seconds deadline;  // 0: a stream that follows; keep-alive ends it, not a deadline
+  bool audited = false;           // it changes something: a line in the audit log for each call
 };
 
 using std::chrono_literals::operator""s;
@@ -35,38 +36,38 @@ inline constexpr std::chrono::seconds kFollows = 0s;
 
 inline constexpr auto kRules = std::to_array<Rule>({
     {"ControllerService/UploadInput", kSubmitters, 3600s},
-    {"ControllerService/SubmitJob", kSubmitters, 30s},
+    {"ControllerService/SubmitJob", kSubmitters, 30s, true},
     {"ControllerService/ValidateJob", kSubmitters, 30s},
     {"ControllerService/GetJob", kReaders, 10s},
     {"ControllerService/ListJobs", kReaders, 10s},
     {"ControllerService/WatchJob", kReaders, kFollows},
-    {"ControllerService/CancelJob", kSubmitters, 10s},  // of others: MayChangeJobOf
-    {"ControllerService/DeleteJob", kSubmitters, 60s},  // of others: MayChangeJobOf
+    {"ControllerService/CancelJob", kSubmitters, 10s, true},  // of others: MayChangeJobOf
+    {"ControllerService/DeleteJob", kSubmitters, 60s, true},  // of others: MayChangeJobOf
     {"ControllerService/StreamLogs", kReaders, kFollows},
     {"ControllerService/ListResultFiles", kReaders, 60s},
     {"ControllerService/FetchResults", kReaders, 3600s},
     {"ControllerService/ListMachines", kReaders, 10s},
-    {"ControllerService/SetMachineState", kOperators, 10s},  // revoke: MayRevoke
+    {"ControllerService/SetMachineState", kOperators, 10s, true},  // revoke: MayRevoke
     {"ControllerService/ListStacks", kReaders, 10s},
     {"ControllerService/GetVersion", kReaders | kAgents, 10s},
-    {"ControllerService/RenewCertificate", kReaders | kAgents, 10s},
-    {"EnrollService/Enroll", kAnyone, 30s},
-    {"AgentRegistryService/Register", kAgents, 10s},
+    {"ControllerService/RenewCertificate", kReaders | kAgents, 10s, true},
+    {"EnrollService/Enroll", kAnyone, 30s, true},
+    {"AgentRegistryService/Register", kAgents, 10s, true},
     {"AgentRegistryService/Heartbeat", kAgents, 5s},
-    {"AgentService/AcquireLease", kControllers, 10s},
+    {"AgentService/AcquireLease", kControllers, 10s, true},
     {"AgentService/GetFacts", kControllers, 30s},
     {"AgentService/RunChecks", kControllers, 120s},
     {"AgentService/MeasureLine", kControllers, 90s},
-    {"AgentService/StartProcess", kControllers, 30s},
+    {"AgentService/StartProcess", kControllers, 30s, true},
     {"AgentService/WatchProcesses", kControllers, kFollows},
-    {"AgentService/StopProcess", kControllers, 90s},
+    {"AgentService/StopProcess", kControllers, 90s, true},
     {"AgentService/StreamLogs", kControllers, kFollows},
     {"AgentService/StartSampling", kControllers, 30s},
     {"AgentService/StreamSamples", kControllers, kFollows},
     {"AgentService/StopSampling", kControllers, 30s},
     {"AgentService/Probe", kControllers, 120s},
-    {"AgentService/ResetCaches", kControllers, 120s},
-    {"AgentService/Teardown", kControllers, 300s},
+    {"AgentService/ResetCaches", kControllers, 120s, true},
+    {"AgentService/Teardown", kControllers, 300s, true},
     {"AgentService/FetchFile", kControllers, 3600s},
     {"AgentService/ListFiles", kControllers, 30s},
 });
@@ -92,6 +93,8 @@ consteval std::chrono::seconds Deadline(std::string_view method) {
 bool IsAllowed(std::string_view path, Role role);
 // The same with an error that names method, role and who may.
 Status CheckAllowed(std::string_view path, Role role);
+// Whether each call leaves a line in the audit log.
+bool IsAudited(std::string_view path);
 // Whether the method may be called without a certificate.
 bool IsOpenToAnyone(std::string_view path);
 

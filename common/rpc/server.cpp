@@ -89,7 +89,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
       auto credentials,
       MakeServerCredentials(options.identity_dir, options.clients_have_certificates, clock));
   credentials->SetAuthMetadataProcessor(std::make_shared<CallChecker>(
-      options.cluster, options.clients_have_certificates, options.is_revoked, state.calls));
+      options.cluster, options.clients_have_certificates, options.is_revoked, state.calls, options.audit));
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
@@ -97,8 +97,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   state.gateway = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(MakePeerInterceptor(
-      [acceptor = state.acceptor.get()](const std::string& peer) { acceptor->Seen(peer); }));
+  interceptors.push_back(MakeCallInterceptor(
+      [acceptor = state.acceptor.get()](const std::string& peer) { acceptor->Seen(peer); }, options.audit));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   for (grpc::Service* service : services) builder.RegisterService(service);
   state.server = builder.BuildAndStart();

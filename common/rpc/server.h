@@ -26,6 +26,7 @@ class Service;
 
 namespace poolmark::rpc {
 
+class AuditLog;
 class Streams;
 
 struct ServerOptions {
@@ -38,11 +39,13 @@ struct ServerOptions {
   Streams* streams = nullptr;  // closed by Shutdown; may be null when no service streams
   // Asked on every call, must be quick: true for a certificate that was withdrawn.
   std::function<bool(const Identity&)> is_revoked;
+  // Each call that changes something, and each denied one; several servers may share one. May be null.
+  std::shared_ptr<AuditLog> audit;
   std::string cluster;                       // callers of another cluster are refused; empty: not checked
   size_t max_sync_threads = 32;              // for unary handlers
   size_t max_connections = 4096;             // well below the limit of open files
   size_t max_connections_per_source = 2048;  // loopback excepted
-  size_t max_pending = 256;                  // connections that have made no call yet
+  size_t max_pending = 1024;                 // connections that have made no call yet
   std::chrono::milliseconds handshake_timeout{10'000};
 };
 

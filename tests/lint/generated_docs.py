@@ -34,7 +34,7 @@ a name says otherwise. Field numbers are never reused. `grpc.health.v1.Health` i
 def rules():
     text = (ROOT / "common/rpc/rules.h").read_text()
     found = {}
-    for method, roles, deadline in re.findall(r'\{"(\w+/\w+)",\s*([\w |]+),\s*(\w+)\}', text):
+    for method, roles, deadline in re.findall(r'\{"(\w+/\w+)",\s*([\w |]+),\s*(\w+)(?:, true)?\}', text):
         names = []
         for word in re.split(r"\s*\|\s*", roles):
             names += ROLES[word]

@@ -1,5 +1,5 @@
-// A server in a process with 64 file descriptors under floods of connections (CVE-2023-4785: gRPC 1.51 alone goes
-// deaf for good). The server is this test binary again, started with a hidden test case.
+// A server in a process with 64 file descriptors under floods of connections (CVE-2023-4785: gRPC 1.51 alone
+// goes deaf for good). The server is this test binary again, started with a hidden test case.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -31,7 +31,8 @@ using namespace std::chrono_literals;
 
 class Service final : public v1::ControllerService::Service {
  public:
-  grpc::Status GetVersion(grpc::ServerContext*, const v1::GetVersionRequest*, v1::GetVersionResponse* response) override {
+  grpc::Status GetVersion(grpc::ServerContext*, const v1::GetVersionRequest*,
+                          v1::GetVersionResponse* response) override {
     response->set_version("1");
     return grpc::Status::OK;
   }
@@ -163,7 +164,8 @@ TEST_CASE("a flood from many sources makes room for a caller with a certificate"
   std::string me = cluster.Identity(Role::kViewer, "vera");
   Child child(cluster.Controller());
   std::vector<std::unique_ptr<Flood>> floods;
-  for (int i = 2; i < 12; ++i) floods.push_back(std::make_unique<Flood>("127.0.0." + std::to_string(i), child.address, 40));
+  for (int i = 2; i < 12; ++i)
+    floods.push_back(std::make_unique<Flood>("127.0.0." + std::to_string(i), child.address, 40));
   CHECK(Ask(child.address, me).ok());
   floods.clear();
   CHECK(Ask(child.address, me).ok());

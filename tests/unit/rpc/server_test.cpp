@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "common/base/files.h"
+#include "common/rpc/audit.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/openssl.h"
 #include "common/rpc/streams.h"
@@ -432,6 +433,38 @@ TEST_CASE("new certificates are used without a restart", "[live]") {
   bad.certificate_pem.clear();
   CHECK_FALSE(InstallIdentity(server_dir, bad, RealClock()).ok());
   CHECK(fixture.Ask(*fixture.Stub(me)).ok());
+}
+
+TEST_CASE("the audit log has a line for each change and each denial, chained", "[live]") {
+  test::TempDir dir;
+  const std::string path = dir / "audit.jsonl";
+  {
+    auto log = AuditLog::Open(path, RealClock());
+    REQUIRE(log.ok());
+    std::shared_ptr<AuditLog> audit = std::move(*log);
+    Fixture fixture([&](ServerOptions* options) { options->audit = audit; });
+    auto viewer = fixture.Stub(fixture.cluster.Identity(Role::kViewer, "vera"));
+    auto automation = fixture.Stub(fixture.cluster.Identity(Role::kAutomation, "ci"));
+    REQUIRE(fixture.Ask(*viewer).ok());  // reading leaves no line
+    CHECK_FALSE(Call(*viewer, &ControllerService::Stub::SubmitJob, v1::SubmitJobRequest(), 10s).ok());
+    CHECK_FALSE(Call(*automation, &ControllerService::Stub::SubmitJob, v1::SubmitJobRequest(), 10s).ok());
+  }
+  std::string text = *ReadFile(path);
+  CHECK(*CheckAuditLog(path) == 2);
+  CHECK(text.find("\"who\":\"viewer vera\"") != std::string::npos);
+  CHECK(text.find("PERMISSION_DENIED") != std::string::npos);
+  CHECK(text.find("\"who\":\"automation ci\"") != std::string::npos);
+  CHECK(text.find("3000 errors") != std::string::npos);
+  // It goes on after a restart, also after half a line.
+  (*AuditLog::Open(path, RealClock()))->Add({"a", "", "", "m", "ok"});
+  CHECK(*CheckAuditLog(path) == 3);
+  // A line that is altered or taken out shows.
+  std::string altered = *ReadFile(path);
+  altered.replace(altered.find("vera"), 4, "carl");
+  REQUIRE(AtomicWriteFile(path, altered).ok());
+  CHECK_FALSE(CheckAuditLog(path).ok());
+  REQUIRE(AtomicWriteFile(path, text.substr(text.find('\n') + 1)).ok());
+  CHECK_FALSE(CheckAuditLog(path).ok());
 }
 
 TEST_CASE("listening everywhere must be asked for") {
