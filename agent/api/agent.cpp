@@ -9,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/rpc/address.h"
+#include "common/rpc/audit.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/renewal.h"
 #include "common/rpc/server.h"
@@ -107,6 +108,8 @@ Result<std::unique_ptr<Agent>> Agent::Start(AgentConfig config) {
   options.cluster = self.cluster;
   options.max_sync_threads = 16;
   options.max_connections = 512;
+  POOLMARK_ASSIGN_OR_RETURN(options.audit,
+                            rpc::AuditLog::Open(JoinPath(config.state_dir, "audit.jsonl"), RealClock()));
   options.is_revoked = [&state](const rpc::Identity& who) {
     Registration* registration = state.revocations.load();
     return registration != nullptr && registration->IsRevoked(who);

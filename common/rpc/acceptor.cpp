@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -18,6 +19,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -29,6 +31,7 @@ namespace {
 
 constexpr int kSweepMilliseconds = 250;
 constexpr int kBacklog = 1024;
+constexpr std::chrono::seconds kClosingAtMost{1};
 
 struct Connection {
   int fd;
@@ -90,6 +93,12 @@ struct Acceptor::State {
   std::unordered_map<std::string, size_t> per_source;
   size_t pending = 0;
   Counts counts;
+  struct Closing {
+    int fd;
+    ino_t inode;
+    std::chrono::steady_clock::time_point since;
+  };
+  std::vector<Closing> closing;
 
   void Forget(std::list<Connection>::iterator at) {
     auto source = per_source.find(at->source);
@@ -120,7 +129,10 @@ struct Acceptor::State {
     }
     for (auto at = connections.begin(); at != connections.end(); ++at) {
       if (!at->pending || at->source != busiest) continue;
-      if (SameSocket(*at)) shutdown(at->fd, SHUT_RDWR);  // gRPC sees the end and closes it
+      if (SameSocket(*at)) {
+        shutdown(at->fd, SHUT_RDWR);  // gRPC sees the end and closes it
+        closing.push_back({at->fd, at->inode, std::chrono::steady_clock::now()});
+      }
       ++counts.evicted_pending;
       Forget(at);
       return true;
@@ -177,8 +189,24 @@ struct Acceptor::State {
     return fd >= 0;
   }
 
+  // Evicted sockets hold their descriptors until gRPC has closed them, some milliseconds later. While there
+  // are many, newcomers wait in the backlog: an eviction for each of them would use up the descriptors.
+  bool ManyClosing() {
+    const auto now = std::chrono::steady_clock::now();
+    std::lock_guard lock(mutex);
+    std::erase_if(closing, [&](const Closing& one) {
+      return now - one.since > kClosingAtMost || !SameSocket({one.fd, one.inode, "", "", false});
+    });
+    return closing.size() >= std::clamp<size_t>(limits.total / 4, 2, 64);
+  }
+
   void AcceptAll() {
     while (!stop) {
+      if (ManyClosing()) {
+        pollfd waiting{wake, POLLIN, 0};
+        poll(&waiting, 1, 1);
+        continue;
+      }
       sockaddr_storage address{};
       socklen_t size = sizeof address;
       int fd = accept4(listener, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -1,5 +1,10 @@
 #include "common/rpc/audit.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -14,21 +19,33 @@ namespace {
 
 const char kFirst[] = "";  // what the first line's "previous" holds
 
+// The last bytes, which hold the last line: messages are bounded (status.cpp).
+Result<std::string> ReadTail(const std::string& path) {
+  constexpr off_t kTailBytes = 64 << 10;
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return FromErrno(path, "opening it", errno);
+  off_t size = lseek(fd, 0, SEEK_END);
+  std::string tail(static_cast<size_t>(std::min(size, kTailBytes)), '\0');
+  ssize_t count = pread(fd, tail.data(), tail.size(), size - static_cast<off_t>(tail.size()));
+  int error = errno;
+  close(fd);
+  if (count != static_cast<ssize_t>(tail.size())) return FromErrno(path, "reading it", error);
+  return tail;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path, const Clock& clock) {
   std::string last_hash = kFirst;
   if (FileExists(path)) {
-    POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-    if (!text.empty() && text.back() != '\n') {
+    POOLMARK_ASSIGN_OR_RETURN(std::string tail, ReadTail(path));
+    if (!tail.empty() && tail.back() != '\n') {
       POOLMARK_RETURN_IF_ERROR(AppendFile(path, "\n", true, 0600));
-      text += '\n';
+    } else if (!tail.empty()) {
+      tail.pop_back();
     }
-    if (!text.empty()) {
-      size_t start = text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
-      last_hash = Sha256Hex(text.substr(start == std::string::npos ? 0 : start + 1,
-                                        text.size() - 1 - (start == std::string::npos ? 0 : start + 1)));
-    }
+    size_t before = tail.rfind('\n');
+    if (!tail.empty()) last_hash = Sha256Hex(before == std::string::npos ? tail : tail.substr(before + 1));
   }
   return std::unique_ptr<AuditLog>(new AuditLog(path, last_hash, clock));
 }

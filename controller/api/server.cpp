@@ -15,7 +15,9 @@
 #include "common/base/log.h"
 #include "common/base/time_format.h"
 #include "common/base/version.h"
+#include "common/rpc/audit.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/renewal.h"
 #include "common/rpc/server.h"
 #include "common/rpc/streams.h"
 #include "controller/api/controller_service.h"
@@ -81,6 +83,8 @@ struct Controller::State {
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::Server> enroll_server;
   std::unique_ptr<Web> web;
+  std::unique_ptr<rpc::Renewer> renewer;
+  std::shared_ptr<rpc::AuditLog> audit;
   std::jthread ticker;
 };
 
@@ -102,6 +106,8 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   s.store->SetListener(
       [&s](const std::string& job, const v1::JobEvent& event) { s.hub.Publish(job, event); });
   const std::string identity = IdentityDir(options.state);
+  POOLMARK_RETURN_IF_ERROR(EnsureIdentity(options.state, *s.authority, *clock));
+  POOLMARK_ASSIGN_OR_RETURN(s.audit, rpc::AuditLog::Open(JoinPath(options.state, "audit.jsonl"), *clock));
   s.registry = std::make_unique<Registry>(s.store.get(), clock, options.timing,
                                           options.make_link ? options.make_link : GrpcLinks(identity, clock));
   POOLMARK_RETURN_IF_ERROR(s.registry->Load());
@@ -125,6 +131,7 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   listen.identity_dir = identity;
   listen.streams = &s.streams;
   listen.cluster = s.authority->cluster();
+  listen.audit = s.audit;
   listen.is_revoked = [&s](const rpc::Identity& caller) { return s.authority->IsRevoked(caller.serial); };
   POOLMARK_ASSIGN_OR_RETURN(s.server,
                             rpc::Server::Start(listen, {s.service.get(), s.registry_service.get()}, *clock));
@@ -137,6 +144,7 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   enroll.allow_any_address = settings.allow_any_address;
   enroll.identity_dir = identity;
   enroll.clients_have_certificates = false;
+  enroll.audit = s.audit;
   enroll.max_connections = 256;
   enroll.max_sync_threads = 4;
   POOLMARK_ASSIGN_OR_RETURN(s.enroll_server, rpc::Server::Start(enroll, {s.enroll_service.get()}, *clock));
@@ -157,8 +165,16 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
       s.registry->Tick(
           [&s](const std::string& machine, const std::string& job) { s.jobs->MachineLost(machine, job); });
       s.registry->SetRevoked(s.authority->RevokedSerials());
+      s.streams.CancelIf([&s](const rpc::Identity& who) { return s.authority->IsRevoked(who.serial); });
     }
   });
+  s.renewer = std::make_unique<rpc::Renewer>(
+      identity, *clock, [&s](const std::string& request) -> Result<rpc::SignedCertificate> {
+        POOLMARK_ASSIGN_OR_RETURN(std::string certificate,
+                                  s.authority->Sign(request, rpc::Role::kController, "controller",
+                                                    LifetimeOf(rpc::Role::kController)));
+        return rpc::SignedCertificate{certificate, s.authority->ca_pem()};
+      });
   // Last: jobs of an earlier start need the agents, which need the API to come back.
   POOLMARK_RETURN_IF_ERROR(s.jobs->Start());
   Log(LogLevel::kInfo, "controller.ready",
@@ -177,6 +193,7 @@ Controller::~Controller() {
     s.ticker.request_stop();
     s.ticker.join();
   }
+  s.renewer.reset();
   s.web.reset();
   if (s.jobs) s.jobs->Stop();
   if (s.enroll_server) s.enroll_server->Shutdown(kGrace);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/base/log.h"
 #include "common/rpc/acceptor.h"
 #include "common/rpc/address.h"
 #include "common/rpc/contexts.h"
@@ -110,6 +111,15 @@ Status Init(const InitOptions& given, const Clock& clock) {
       auto admin, authority->Issue(rpc::Role::kAdmin, options.admin, LifetimeOf(rpc::Role::kAdmin)));
   return contexts.Add(options.context, ControllerAddress(options.settings, options.settings.listen),
                       options.cluster, admin, clock);
+}
+
+Status EnsureIdentity(const std::string& state, Authority& authority, const Clock& clock) {
+  auto current = rpc::LoadIdentity(IdentityDir(state), clock);
+  if (current.ok()) return absl::OkStatus();
+  Log(LogLevel::kWarning, "certificate.replaced", {{"why", std::string(current.status().message())}});
+  POOLMARK_ASSIGN_OR_RETURN(
+      auto fresh, authority.Issue(rpc::Role::kController, "controller", LifetimeOf(rpc::Role::kController)));
+  return rpc::InstallIdentity(IdentityDir(state), fresh, clock);
 }
 
 Result<Settings> LoadSettings(const std::string& state) {

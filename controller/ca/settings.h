@@ -12,6 +12,8 @@
 
 namespace poolmark::controller {
 
+class Authority;
+
 struct Settings {
   std::string listen = "127.0.0.1:7443";         // ControllerService, AgentRegistryService
   std::string enroll_listen = "127.0.0.1:7444";  // EnrollService
@@ -36,6 +38,9 @@ struct InitOptions {
 // Makes CA, the controller's certificate, settings and the first admin's CLI context. Refuses a state
 // directory that has a CA. The directory gets mode 0700.
 Status Init(const InitOptions& options, const Clock& clock);
+
+// Gives the controller a new certificate when it has none that is valid: after a month switched off, say.
+Status EnsureIdentity(const std::string& state, Authority& authority, const Clock& clock);
 
 // Unknown keys and other schema versions are errors.
 Result<Settings> LoadSettings(const std::string& state);
