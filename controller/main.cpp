@@ -71,8 +71,8 @@ void AddInit(CLI::App& app, std::string& state, int& exit_code) {
     if (!status.ok()) return;
     std::cout << "cluster " << options->cluster << " is made in " << state << "\n";
     if (!options->admin.empty())
-      std::cout << "admin '" << options->admin << "' is logged in: poolmark --context " << options->context
-                << " machines\n";
+      std::cout << "admin '" << options->admin << "' is logged in: poolmark machines --context "
+                << options->context << "\n";
     std::cout << "next:  poolmark-controller serve --state " << state << "\n"
               << "then, for each machine:  poolmark-controller token create --machine NAME --state " << state
               << "\n";
