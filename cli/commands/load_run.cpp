@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands/load_metrics.h"
 #include "cli/commands/load_support.h"
 #include "common/base/files.h"
 #include "common/base/time_format.h"
@@ -107,12 +108,15 @@ load::QuickOptions ReadQuick(const LoadArguments& a) {
   return quick;
 }
 
-Status PrintSummary(const LoadArguments& a, const load::Summary& summary) {
+Status PrintSummary(const LoadArguments& a, const load::Summary& summary, const MetricsReader* metrics) {
   if (a.output == "json") {
-    POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(load::SummaryJson(summary), 2));
+    Json json = load::SummaryJson(summary);
+    if (metrics != nullptr) json["prompt_token_sources"] = metrics->ToJson(summary);
+    POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(json, 2));
     std::printf("%s\n", text.c_str());
   } else {
     std::printf("%s", load::SummaryText(summary).c_str());
+    if (metrics != nullptr) std::printf("%s", metrics->Text(summary).c_str());
     if (!a.out.empty())
       std::printf("records             %s\n", JoinPath(a.out, "requests.jsonl.zst").c_str());
   }
@@ -137,7 +141,7 @@ Result<load::Summary> Merge(const LoadArguments& a) {
 
 }  // namespace
 
-Result<load::LoadResult> RunQuickLoad(const LoadArguments& a) {
+Result<load::LoadResult> RunQuickLoad(const LoadArguments& a, MetricsReader* metrics) {
   POOLMARK_ASSIGN_OR_RETURN(const load::LoadOptions options, ReadOptions(a));
   POOLMARK_ASSIGN_OR_RETURN(const auto source, load::MakeQuickSource(ReadQuick(a)));
   if (!a.export_format.empty() && a.out.empty())
@@ -156,7 +160,16 @@ Result<load::LoadResult> RunQuickLoad(const LoadArguments& a) {
   bool line_open = false;
   settings.on_tick = LoadProgress(a.progress, &line_open);
   settings.stop = &LoadStop();
+  if (metrics != nullptr) {
+    // Without a warm-up the window begins with the load, else with the first tick after it.
+    if (options.warm_up == Nanoseconds(0) && a.warm_up_requests == 0) metrics->ReadStart();
+    settings.on_tick = [metrics, show = settings.on_tick](const load::Tick& tick) {
+      if (std::string_view(tick.phase) != "warm-up") metrics->ReadStart();
+      if (show) show(tick);
+    };
+  }
   Result<load::LoadResult> result = load::RunLoad(options, *source, settings);
+  if (metrics != nullptr) metrics->ReadEnd();
   if (line_open) std::fprintf(stderr, "\n");
   return result;
 }
@@ -172,13 +185,17 @@ int RunLoadCommand(const LoadArguments& a) {
   }
   if (!a.plan.empty()) return RunPlanFile(a);
   if (a.find_knee) return RunKneeSearch(a);
+  std::unique_ptr<MetricsReader> metrics;
   Result<load::Summary> summary = [&]() -> Result<load::Summary> {
     if (!a.merge.empty()) return Merge(a);
-    POOLMARK_ASSIGN_OR_RETURN(load::LoadResult result, RunQuickLoad(a));
+    if (!a.metrics.empty()) {
+      POOLMARK_ASSIGN_OR_RETURN(metrics, MetricsReader::Open(a.metrics));
+    }
+    POOLMARK_ASSIGN_OR_RETURN(load::LoadResult result, RunQuickLoad(a, metrics.get()));
     return std::move(result.summary);
   }();
   if (!summary.ok()) return LoadFailed(summary.status());
-  if (const Status printed = PrintSummary(a, *summary); !printed.ok()) return LoadFailed(printed);
+  if (const Status printed = PrintSummary(a, *summary, metrics.get()); !printed.ok()) return LoadFailed(printed);
   if (!a.export_format.empty()) {
     if (const Status exported = Export(a, a.out); !exported.ok()) return LoadFailed(exported);
   }

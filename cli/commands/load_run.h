@@ -9,12 +9,15 @@
 
 namespace poolmark::cli {
 
+class MetricsReader;
+
 // The options as given; "" and 0 stand for "not given" where said.
 struct LoadArguments {
   std::string plan;                // a plan file instead of the options for the load
   std::vector<std::string> merge;  // directories of load workers, to be merged into `out`
   std::string from;                // a directory to export, without a load
   std::vector<std::string> urls;
+  std::vector<std::string> metrics;  // pages of the engines behind them
   std::string model;
   std::string api = "chat";
   std::string api_key_file;
@@ -55,7 +58,8 @@ struct LoadArguments {
 int RunLoadCommand(const LoadArguments& arguments);
 
 // The load that the options describe, once.
-Result<load::LoadResult> RunQuickLoad(const LoadArguments& arguments);
+// `metrics` (may be null) reads the engines' pages at the ends of the window.
+Result<load::LoadResult> RunQuickLoad(const LoadArguments& arguments, MetricsReader* metrics = nullptr);
 // --plan: progress and result as JSON lines on stdout.
 int RunPlanFile(const LoadArguments& arguments);
 // --find-knee: loads of growing level.

@@ -1,16 +1,11 @@
 #include "controller/steps/counters.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 
 namespace poolmark::controller {
 namespace {
-
-bool Splits(const std::string& label) {
-  return label == "source" || label == "cache_source" || label == "mode" || label == "cache_tier";
-}
 
 stats::TierPlace PlaceOf(spec::TierSource source) {
   switch (source) {
@@ -25,32 +20,6 @@ stats::TierPlace PlaceOf(spec::TierSource source) {
 }
 
 }  // namespace
-
-std::vector<std::string> KeysOf(const std::string& name, const prom::Labels& labels) {
-  std::vector<std::string> keys = {name};
-  for (const auto& [label, value] : labels) {
-    if (Splits(label)) keys.push_back(absl::StrCat(name, "{", label, "=", value, "}"));
-  }
-  return keys;
-}
-
-Totals TotalsOf(const prom::Page& page) {
-  Totals totals;
-  for (const prom::Sample& sample : page.samples) {
-    if (!std::isfinite(sample.value)) continue;
-    for (const std::string& key : KeysOf(sample.name, sample.labels)) totals[key] += sample.value;
-  }
-  return totals;
-}
-
-stats::Deltas Difference(const Totals& before, const Totals& after) {
-  stats::Deltas deltas;
-  for (const auto& [key, value] : after) {
-    auto old = before.find(key);
-    deltas[key] = value - (old == before.end() ? 0 : old->second);
-  }
-  return deltas;
-}
 
 bool IsEngine(const PlannedProcess& process) {
   return process.role == spec::Role::kEngine || process.role == spec::Role::kPrefill ||

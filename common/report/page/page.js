@@ -118,6 +118,8 @@
       const canvas = document.getElementById(c.id + '-canvas');
       if (canvas) drawn.push(new Chart(canvas, config(c)));
     });
+    // The first ones were measured before the page had its scroll bar.
+    requestAnimationFrame(() => drawn.forEach((chart) => chart.resize()));
   };
   draw();
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);

@@ -1,0 +1,44 @@
+// `poolmark load --metrics URL`: the token sources of the engines under load, from their own pages, without any agent. The
+// pages are read when the measured window begins and after the drain. Not thread-safe.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/json.h"
+#include "common/base/result.h"
+#include "common/http/client.h"
+#include "common/load/summary.h"
+
+namespace poolmark::cli {
+
+class MetricsReader {
+ public:
+  // Asks every page once, so that a wrong URL is refused before any load.
+  static Result<std::unique_ptr<MetricsReader>> Open(const std::vector<std::string>& urls);
+  // The first call counts; later ones do nothing.
+  void ReadStart();
+  void ReadEnd();
+
+  std::string Text(const load::Summary& summary) const;
+  Json ToJson(const load::Summary& summary) const;
+
+ private:
+  using Totals = std::map<std::string, double>;
+  struct Engine {
+    http::Url url;
+    std::string dialect;
+    Totals start, end;
+    std::string failure;
+  };
+  MetricsReader() : client_(http::MakeClient()) {}
+  void Read(Engine* engine, Totals* totals);
+
+  std::unique_ptr<http::Client> client_;
+  std::vector<Engine> engines_;
+  bool started_ = false;
+};
+
+}  // namespace poolmark::cli

@@ -1,0 +1,50 @@
+#include "common/prom/totals.h"
+
+#include <cmath>
+
+namespace poolmark::prom {
+namespace {
+
+bool Splits(const std::string& label) {
+  return label == "source" || label == "cache_source" || label == "mode" || label == "cache_tier";
+}
+
+}  // namespace
+
+std::vector<std::string> KeysOf(const std::string& name, const Labels& labels) {
+  std::vector<std::string> keys = {name};
+  for (const auto& [label, value] : labels) {
+    if (Splits(label)) keys.push_back(name + "{" + label + "=" + value + "}");
+  }
+  return keys;
+}
+
+Totals TotalsOf(const Page& page) {
+  Totals totals;
+  for (const Sample& sample : page.samples) {
+    if (!std::isfinite(sample.value)) continue;
+    for (const std::string& key : KeysOf(sample.name, sample.labels)) totals[key] += sample.value;
+  }
+  return totals;
+}
+
+Totals Difference(const Totals& before, const Totals& after) {
+  Totals changes;
+  for (const auto& [key, value] : after) {
+    const auto old = before.find(key);
+    changes[key] = value - (old == before.end() ? 0 : old->second);
+  }
+  return changes;
+}
+
+std::string DialectOf(const Page& page) {
+  for (const Sample& sample : page.samples) {
+    if (sample.name.starts_with("vllm:")) return "vllm";
+    if (sample.name.starts_with("sglang:")) return "sglang";
+    if (sample.name.starts_with("trtllm_")) return "trtllm";
+    if (sample.name.starts_with("llamacpp:")) return "llama.cpp";
+  }
+  return "";
+}
+
+}  // namespace poolmark::prom
