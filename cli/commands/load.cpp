@@ -20,7 +20,8 @@ void AddLoad(CLI::App& app, int& exit_code) {
   load->add_option("--url", a.urls, "Base URL, with or without /v1; several share the sessions")
       ->delimiter(',');
   load->add_option("--model", a.model, "Model name, as the server lists it");
-  load->add_option("--metrics", a.metrics, "Metrics page of an engine, for where its prompt tokens came from; several with commas")
+  load->add_option("--metrics", a.metrics,
+                   "Metrics page of an engine, for where its prompt tokens came from; several with commas")
       ->delimiter(',');
   load->add_option("--api", a.api, "chat or completions")
       ->check(CLI::IsMember({"chat", "completions"}))

@@ -12,18 +12,22 @@ namespace {
 struct Part {
   const char* name;
   const char* key;
-  double stats::TokenSources::* tokens;
+  double stats::TokenSources::*tokens;
 };
-constexpr Part kParts[] = {{"GPU cache", "gpu", &stats::TokenSources::gpu},          {"host memory", "host", &stats::TokenSources::host},
-                           {"storage", "storage", &stats::TokenSources::storage},    {"remote KV", "remote", &stats::TokenSources::remote},
-                           {"computed", "computed", &stats::TokenSources::computed}, {"not attributed", "not_attributed", &stats::TokenSources::not_attributed}};
+constexpr Part kParts[] = {{"GPU cache", "gpu", &stats::TokenSources::gpu},
+                           {"host memory", "host", &stats::TokenSources::host},
+                           {"storage", "storage", &stats::TokenSources::storage},
+                           {"remote KV", "remote", &stats::TokenSources::remote},
+                           {"computed", "computed", &stats::TokenSources::computed},
+                           {"not attributed", "not_attributed", &stats::TokenSources::not_attributed}};
 
 Result<prom::Page> FetchPage(http::Client* client, const http::Url& url) {
   http::Request request;
   request.url = url;
   request.timeout = std::chrono::seconds(5);
   POOLMARK_ASSIGN_OR_RETURN(const http::Response response, client->Send(request));
-  if (response.status != 200) return Unavailable(url.ToString(), "answers with status " + std::to_string(response.status));
+  if (response.status != 200)
+    return Unavailable(url.ToString(), "answers with status " + std::to_string(response.status));
   return prom::ParseText(response.body);
 }
 
@@ -45,7 +49,8 @@ Result<std::unique_ptr<MetricsReader>> MetricsReader::Open(const std::vector<std
     POOLMARK_ASSIGN_OR_RETURN(const prom::Page page, FetchPage(reader->client_.get(), engine.url));
     engine.dialect = prom::DialectOf(page);
     if (engine.dialect.empty()) {
-      return InvalidInput(url, "has no series of an engine that poolmark knows", "give the /metrics of vLLM, SGLang, TensorRT-LLM, llama.cpp or poolmark-sim");
+      return InvalidInput(url, "has no series of an engine that poolmark knows",
+                          "give the /metrics of vLLM, SGLang, TensorRT-LLM, llama.cpp or poolmark-sim");
     }
     reader->engines_.push_back(std::move(engine));
   }
@@ -93,7 +98,8 @@ Json MetricsReader::ToJson(const load::Summary& summary) const {
   }
   const auto sources = AttributionOf(facts, summary);
   Json json = {{"engines", Json::array()}, {"notes", sources.notes}};
-  for (const Engine& engine : engines_) json["engines"].push_back({{"url", engine.url.ToString()}, {"dialect", engine.dialect}});
+  for (const Engine& engine : engines_)
+    json["engines"].push_back({{"url", engine.url.ToString()}, {"dialect", engine.dialect}});
   if (!sources.total.has_value()) {
     json["total"] = {{"not_measured", sources.total.reason()}};
     return json;

@@ -1,5 +1,5 @@
-// `poolmark load --metrics URL`: the token sources of the engines under load, from their own pages, without any agent. The
-// pages are read when the measured window begins and after the drain. Not thread-safe.
+// `poolmark load --metrics URL`: the token sources of the engines under load, from their own pages, without
+// any agent. The pages are read when the measured window begins and after the drain. Not thread-safe.
 #pragma once
 #include <map>
 #include <memory>

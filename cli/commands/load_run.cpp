@@ -195,7 +195,8 @@ int RunLoadCommand(const LoadArguments& a) {
     return std::move(result.summary);
   }();
   if (!summary.ok()) return LoadFailed(summary.status());
-  if (const Status printed = PrintSummary(a, *summary, metrics.get()); !printed.ok()) return LoadFailed(printed);
+  if (const Status printed = PrintSummary(a, *summary, metrics.get()); !printed.ok())
+    return LoadFailed(printed);
   if (!a.export_format.empty()) {
     if (const Status exported = Export(a, a.out); !exported.ok()) return LoadFailed(exported);
   }

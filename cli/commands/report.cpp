@@ -18,7 +18,8 @@ struct Flags {
   bool json = false, no_page = false;
 };
 
-// 0: valid; 1: invalid or no result; 3: stored figures differ from what the files give, or files are damaged.
+// 0: valid; 1: invalid, incomplete or no result; 3: stored figures differ from what the files give, or files
+// are damaged.
 Result<int> Run(const Flags& flags) {
   POOLMARK_ASSIGN_OR_RETURN(const report::Recomputed job, report::Recompute(flags.directory));
   if (!flags.no_page) {
@@ -48,7 +49,8 @@ void AddReport(CLI::App& app, int& exit_code) {
   report->add_flag("--no-page", flags->no_page, "Write no page");
   report->add_flag("--json", flags->json, "Print the summary, differences and problems as JSON");
   report->footer(
-      "Exit status: 0 valid, 1 invalid or no result, 2 refused, 3 files are damaged or differ from what "
+      "Exit status: 0 valid, 1 invalid, incomplete or no result, 2 refused, 3 files are damaged or differ "
+      "from what "
       "follows from them.");
   report->callback([flags, &exit_code] {
     const auto result = Run(*flags);

@@ -1,6 +1,6 @@
 // From pages of counters to what changed between two readings, in the form that attribution adds up
-// (common/stats/attribution.h): series by name, summed over all labels; labels that split prompt tokens by source stand
-// beside as "name{label=value}". Pure.
+// (common/stats/attribution.h): series by name, summed over all labels; labels that split prompt tokens by
+// source stand beside as "name{label=value}". Pure.
 #pragma once
 #include <map>
 #include <string>

@@ -56,10 +56,8 @@ std::string ComparisonText(const JobComparison& comparison) {
   for (const auto& one : comparison.comparisons) {
     if (one.pairs == 0) continue;
     rows.push_back({one.candidate + " " + one.workload + "-" + one.level, results::TitleOf(one.figure),
-                    one.figure.ends_with("_seconds") ? FormatValue(one.baseline_mean, "s")
-                                                     : FormatValue(one.baseline_mean, ""),
-                    one.figure.ends_with("_seconds") ? FormatValue(one.candidate_mean, "s")
-                                                     : FormatValue(one.candidate_mean, ""),
+                    FormatValue(one.baseline_mean, results::UnitOf(one.figure)),
+                    FormatValue(one.candidate_mean, results::UnitOf(one.figure)),
                     FormatValue(one.relative, "share"),
                     one.low ? FormatValue(*one.low, "share") + " to " + FormatValue(*one.high, "share") : "–",
                     one.verdict + (one.repeats_needed

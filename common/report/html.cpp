@@ -27,6 +27,7 @@ std::string StateBadges(const Recomputed& job) {
       Badge(job.directory.job.state, job.directory.job.state == "SUCCEEDED" ? "good" : "bad") + " ";
   if (summary.verdict == "VALID") out += Badge("valid", "good");
   if (summary.verdict == "INVALID") out += Badge("invalid", "bad");
+  if (summary.verdict == "INCOMPLETE") out += Badge("incomplete", "warn");
   if (summary.verdict == "NO_RESULT") out += Badge("no result", "bad");
   out += " " + (summary.publishable ? Badge("publishable", "good") : Badge("not publishable", "warn"));
   const bool simulated = std::any_of(summary.points.begin(), summary.points.end(),

@@ -163,10 +163,7 @@ std::string ComparisonSection(const results::SummaryFile& summary) {
       std::string verdict = Badge(one->verdict, style);
       if (one->repeats_needed)
         verdict += " <small>" + std::to_string(*one->repeats_needed) + " repeats would tell</small>";
-      const std::string unit = one->figure.ends_with("_seconds")                                 ? "s"
-                               : one->figure.ends_with("per_second")                             ? ""
-                               : one->figure.starts_with("re") || one->figure.ends_with("share") ? "share"
-                                                                                                 : "";
+      const std::string unit = results::UnitOf(one->figure);
       rows.push_back({Escape(results::TitleOf(one->figure)), Escape(FormatValue(one->baseline_mean, unit)),
                       Escape(FormatValue(one->candidate_mean, unit)), Escape(change), verdict,
                       std::to_string(one->pairs),

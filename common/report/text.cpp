@@ -17,6 +17,13 @@ std::string FigureText(const SummaryPoint& point, const std::string& name) {
   return at == point.figures.end() ? "–" : FormatInterval(at->second);
 }
 
+std::string VerdictText(const std::string& verdict) {
+  if (verdict == "VALID") return "valid";
+  if (verdict == "INVALID") return "invalid";
+  if (verdict == "INCOMPLETE") return "incomplete (its points are valid)";
+  return "no result";
+}
+
 void AddConcerns(const SummaryPoint& point, std::string* out) {
   const std::string name = point.point.stack + " " + point.point.workload + "-" + point.point.level;
   for (const auto& repeat : point.repeats) {
@@ -34,10 +41,7 @@ void AddConcerns(const SummaryPoint& point, std::string* out) {
 
 std::string ReportText(const Recomputed& job) {
   const auto& summary = job.summary;
-  std::string out = "job " + summary.job_id + ": " + summary.state + ", " +
-                    (summary.verdict == "VALID"     ? "valid"
-                     : summary.verdict == "INVALID" ? "invalid"
-                                                    : "no result") +
+  std::string out = "job " + summary.job_id + ": " + summary.state + ", " + VerdictText(summary.verdict) +
                     ", " + (summary.publishable ? "publishable" : "not publishable") + "\n";
   if (!job.directory.job.reason.empty()) out += "ended early: " + job.directory.job.reason + "\n";
   std::string line;

@@ -158,6 +158,15 @@ Direction DirectionOf(const std::string& figure) {
   return Direction::kNone;
 }
 
+std::string UnitOf(const std::string& figure) {
+  if (figure.ends_with("_seconds")) return "s";
+  if (figure.starts_with("output_tokens_per_second")) return "tokens/s";
+  if (figure.starts_with("goodput_share.") || figure.ends_with("_share")) return "share";
+  if (figure == "requests_per_second" || figure.starts_with("goodput")) return "requests/s";
+  if (figure.starts_with("tokens_per_joule")) return "tokens/J";
+  return "share";
+}
+
 std::string TitleOf(const std::string& figure) {
   const auto at = Titles().find(figure);
   if (at != Titles().end()) return at->second;

@@ -19,6 +19,8 @@ std::vector<NamedFigure> FiguresOf(const RepeatFile& repeat);
 // Smaller is better (times, failed share); nothing for figures that are neither (variation, usage, …).
 enum class Direction { kNone, kLower, kHigher };
 Direction DirectionOf(const std::string& figure);
+// Of the figures that have a direction: "s", "tokens/s", "requests/s", "share", "tokens/J".
+std::string UnitOf(const std::string& figure);
 // "Time to first token, median (P50)".
 std::string TitleOf(const std::string& figure);
 

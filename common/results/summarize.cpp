@@ -149,8 +149,11 @@ SummaryFile Summarize(const JobFile& job, const ManifestFile& manifest,
     all_publishable = all_publishable && out.points.back().publishable;
     AddOnce(out.points.back().held_back_by, &out.held_back_by);
   }
-  out.verdict = points.empty() ? "NO_RESULT" : all_valid ? "VALID" : "INVALID";
-  out.publishable = all_publishable;
+  // A job that ended early keeps its valid points, but not every check that applies to it passed.
+  const bool ended_early = job.state == "FAILED" || job.state == "CANCELLED" || job.state == "REFUSED";
+  out.verdict = points.empty() ? "NO_RESULT" : !all_valid ? "INVALID" : ended_early ? "INCOMPLETE" : "VALID";
+  out.publishable = all_publishable && !ended_early;
+  if (ended_early) out.held_back_by.push_back("the job did not run to its end");
   if (job.baseline.empty()) {
     out.notes.push_back("The job names no baseline: its results are compared with nothing.");
   } else {

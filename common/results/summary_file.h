@@ -66,7 +66,7 @@ struct SummaryComparison {
 struct SummaryFile {
   std::string job_id;
   std::string state;    // of the job
-  std::string verdict;  // "VALID", "INVALID", "NO_RESULT"
+  std::string verdict;  // "VALID", "INVALID", "INCOMPLETE" (ended early, every point valid), "NO_RESULT"
   std::string baseline;
   std::vector<SummaryPoint> points;
   std::vector<SummaryComparison> comparisons;

@@ -1,3 +1,4 @@
+// fuzz: results
 // Files of a results directory: any bytes are read or refused; what is read can be written and read again.
 #include <cstddef>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// fuzz: workload
 // Lines of public traces and settings of workloads: any bytes give a value or an error that names the line.
 #include <cstddef>
 #include <cstdint>

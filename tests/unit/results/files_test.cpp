@@ -7,6 +7,7 @@
 #include "common/load/record.h"
 #include "common/results/compute.h"
 #include "common/results/directory.h"
+#include "common/results/figures.h"
 #include "common/results/layout.h"
 #include "common/results/samples.h"
 #include "common/results/summarize.h"
@@ -165,6 +166,11 @@ TEST_CASE("summary: means over valid repeats, preliminary below three, invalid o
   summary = Summarize(test::ExampleJob(), test::ExampleManifest(), repeats);
   CHECK(summary.points[1].preliminary);
   CHECK(summary.points[1].figures.at("ttft_mean_seconds").n == 2);
+  auto job = test::ExampleJob();
+  job.state = "CANCELLED";
+  summary = Summarize(job, test::ExampleManifest(), repeats);
+  CHECK(summary.verdict == "INCOMPLETE");
+  CHECK_FALSE(summary.publishable);
   for (auto& repeat : repeats) repeat.figures.valid = false;
   summary = Summarize(test::ExampleJob(), test::ExampleManifest(), repeats);
   CHECK(summary.verdict == "INVALID");
@@ -179,4 +185,12 @@ TEST_CASE("the measured line, per-GPU figures and captured reuse come out of one
         Approx(repeat.figures.requests.output_tokens_per_second / 4));
   CHECK(*repeat.figures.reuse_captured == Approx(*repeat.figures.reused / *repeat.facts.reuse.reusable));
   CHECK(repeat.figures.valid);
+}
+
+TEST_CASE("figures that are compared have the unit that they are measured in", "[E13]") {
+  for (const auto& figure : FiguresOf(test::ExampleRepeat("cand", 1))) {
+    INFO(figure.name);
+    if (DirectionOf(figure.name) != Direction::kNone) CHECK(UnitOf(figure.name) == figure.unit);
+    CHECK(TitleOf(figure.name) != figure.name);
+  }
 }
