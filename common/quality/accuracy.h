@@ -25,7 +25,10 @@ struct AnalyzeOptions {
 // refusals, with nothing written.
 Result<Analysis> AnalyzeDirectory(const AnalyzeOptions& options, const JudgeContext& context);
 
-// The accuracy run of a job: every arm, then the comparison and report.html, all in run.out.
+// The accuracy run of a job: every arm that has a URL, then the comparison and report.html, all in run.out.
+// Arms that are not up at the same time are run one by one: RunArms() with the reference's URL while its
+// stack is up, then RunAccuracy() with the candidate's alone; the plan in the directory holds both to the
+// same prompts.
 struct AccuracyOptions {
   RunOptions run;
   AnalyzeOptions analyze;  // `directory` is taken from run.out

@@ -1,7 +1,11 @@
 #include "common/quality/verify.h"
 
+#include <cmath>
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
+#include "common/base/json.h"
 #include "common/quality/analyze.h"
 #include "common/quality/codec.h"
 #include "common/quality/digests.h"
@@ -14,6 +18,39 @@ namespace poolmark::quality {
 namespace {
 
 constexpr uint64_t kMaxFile = uint64_t{1} << 30;
+
+// Other programs may round what they write to four places.
+bool Same(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) return std::abs(a.get<double>() - b.get<double>()) <= 5e-5;
+  if (a.type() != b.type() || a.size() != b.size()) return false;
+  if (a.is_object()) {
+    for (auto it = a.begin(); it != a.end(); ++it) {
+      auto other = b.find(it.key());
+      if (other == b.end() || !Same(it.value(), *other)) return false;
+    }
+    return true;
+  }
+  if (!a.is_array()) return a == b;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!Same(a[i], b[i])) return false;
+  }
+  return true;
+}
+
+bool SameText(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  Result<std::vector<Json>> left = ParseJsonLines(a, "");
+  Result<std::vector<Json>> right = ParseJsonLines(b, "");
+  return left.ok() && right.ok() && Same(Json(*left), Json(*right));
+}
+
+// A file of one object, as one line.
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (c == '\n') c = ' ';
+  }
+  return text;
+}
 
 class Verifier {
  public:
@@ -94,12 +131,14 @@ class Verifier {
     again.summary.invalid_reasons = summary.invalid_reasons;
     POOLMARK_ASSIGN_OR_RETURN(std::string want, EncodeSummary(again.summary));
     POOLMARK_ASSIGN_OR_RETURN(std::string have, EncodeSummary(summary));
-    if (want != have) Problem("summary.json differs from what the files give; run analyze again");
+    if (!SameText(OneLine(want), OneLine(have)))
+      Problem("summary.json differs from what the files give; run analyze again");
     POOLMARK_ASSIGN_OR_RETURN(std::string rows_text, ReadFile(directory_.File("rows.jsonl"), kMaxFile));
     POOLMARK_ASSIGN_OR_RETURN(std::vector<Row> rows, DecodeRows(rows_text, directory_.File("rows.jsonl")));
     POOLMARK_ASSIGN_OR_RETURN(std::string want_rows, EncodeRows(again.rows));
     POOLMARK_ASSIGN_OR_RETURN(std::string have_rows, EncodeRows(rows));
-    if (want_rows != have_rows) Problem("rows.jsonl differs from what the files give; run analyze again");
+    if (!SameText(want_rows, have_rows))
+      Problem("rows.jsonl differs from what the files give; run analyze again");
     Checked(
         absl::StrCat("rows.jsonl and summary.json recomputed, ", std::string(VerdictName(summary.verdict))));
     return absl::OkStatus();

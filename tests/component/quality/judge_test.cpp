@@ -9,6 +9,7 @@
 #include "common/http/server.h"
 #include "common/quality/accuracy.h"
 #include "common/quality/codec.h"
+#include "common/quality/verify.h"
 #include "tests/component/quality/bench_setup.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/quality/quality_data.h"
@@ -336,6 +337,80 @@ TEST_CASE("the accuracy run of a job gives its verdict and leaves a whole direct
        {"plan.json", "arm_candidate.json", "rows.jsonl", "summary.json", "statistics.json", "report.html"}) {
     CHECK(FileExists(bench.out() + "/" + file));
   }
+}
+
+TEST_CASE("arms of a job may run in different cycles", "[K30][K32]") {
+  test::QualityBench bench;
+  test::FakeEngineOptions options;
+  options.answer = [](const std::string& question, int) {
+    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
+  };
+  std::unique_ptr<http::Client> client = http::MakeClient();
+  std::atomic<bool> interrupted{false};
+  RunContext context{client.get(), &RealClock(), [](Nanoseconds) {}, &interrupted, nullptr, nullptr};
+  AccuracyOptions accuracy;
+  accuracy.run = bench.options;
+  {
+    test::FakeEngine reference(options);
+    accuracy.run.reference_url = reference.url();
+    REQUIRE(RunArms(accuracy.run, context).ok());
+  }
+  test::FakeEngine candidate(options);
+  accuracy.run.reference_url = "";
+  accuracy.run.candidate_url = candidate.url();
+  Result<AccuracyResult> result = RunAccuracy(accuracy, context);
+  INFO(result.status().message());
+  REQUIRE(result.ok());
+  CHECK(result->verdict == Verdict::kPass);
+}
+
+TEST_CASE("verify names what was changed", "[K7][K29]") {
+  test::QualityBench bench;
+  test::FakeEngineOptions options;
+  options.answer = [](const std::string& question, int) {
+    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
+  };
+  test::FakeEngine engine(options);
+  bench.options.reference_url = engine.url();
+  bench.options.candidate_url = engine.url();
+  bench.Run();
+  JudgeBench judge;
+  AnalyzeOptions analyze;
+  analyze.directory = bench.out();
+  REQUIRE(AnalyzeDirectory(analyze, judge.context()).ok());
+  CHECK(VerifyDirectory(bench.out())->problems == std::vector<std::string>{});
+  std::string file, from, to, named;
+  SECTION("an answer") {
+    file = "answers_candidate.jsonl", from = "\"answer\": \"Country3\"", to = "\"answer\": \"Country4\"",
+    named = "tags";
+  }
+  SECTION("a prompt") {
+    file = "plan.json", from = "Town3 is a town", to = "Town3 was a town", named = "prompts_digest";
+  }
+  SECTION("a setting") {
+    file = "plan.json", from = "\"seed\": 42", to = "\"seed\": 43", named = "plan_fingerprint";
+  }
+  SECTION("the manifest") {
+    file = "manifest.jsonl", from = "\"is_evidence\": true", to = "\"is_evidence\": false",
+    named = "manifest.jsonl";
+  }
+  SECTION("the verdict") {
+    file = "summary.json", from = "\"PASS\"", to = "\"FAIL\"", named = "summary.json says FAIL";
+  }
+  SECTION("a row") {
+    file = "rows.jsonl", from = "\"loss_tag\": \"none\"", to = "\"loss_tag\": \"empty\"",
+    named = "rows.jsonl differs";
+  }
+  std::string text = ReadFile(bench.out() + "/" + file).value();
+  size_t at = text.find(from);
+  REQUIRE(at != text.npos);
+  REQUIRE(AtomicWriteFile(bench.out() + "/" + file, text.replace(at, from.size(), to)).ok());
+  Result<VerifyReport> report = VerifyDirectory(bench.out());
+  REQUIRE(report.ok());
+  std::string problems;
+  for (const std::string& problem : report->problems) problems += problem + "\n";
+  INFO(problems);
+  CHECK(problems.find(named) != problems.npos);
 }
 
 }  // namespace poolmark::quality
