@@ -85,7 +85,8 @@ Fault MakeCgroup(const std::string& path) {
 
 std::vector<pid_t> CgroupMembers(const std::string& path) {
   std::vector<pid_t> pids;
-  for (std::string_view line : Split(ReadPseudo(path + "/cgroup.procs", 64u << 20), '\n')) {
+  const std::string text = ReadPseudo(path + "/cgroup.procs", 64u << 20);
+  for (std::string_view line : Split(text, '\n')) {
     pid_t pid = 0;
     auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), pid);
     if (error == std::errc() && end != line.data() && pid > 0) pids.push_back(pid);
