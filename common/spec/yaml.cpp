@@ -48,7 +48,10 @@ Json ScalarToJson(const YAML::Node& node) {
   if (text == "false") return false;
   int64_t whole = 0;
   auto parsed = std::from_chars(text.data(), text.data() + text.size(), whole);
-  if (!text.empty() && parsed.ec == std::errc() && parsed.ptr == text.data() + text.size()) return whole;
+  if (!text.empty() && parsed.ec == std::errc() && parsed.ptr == text.data() + text.size()) {
+    if (whole >= 0) return static_cast<uint64_t>(whole);  // as a JSON parser types it
+    return whole;
+  }
   double number = 0;
   auto floating = std::from_chars(text.data(), text.data() + text.size(), number);
   if (!text.empty() && floating.ec == std::errc() && floating.ptr == text.data() + text.size() &&

@@ -156,3 +156,13 @@ TEST_CASE("files that are no YAML, binary, huge or nested without end are refuse
     CHECK(errors[0].where.find("stack.yaml") == 0);
   }
 }
+
+TEST_CASE("numbers in a workload are typed as a JSON parser types them") {
+  Errors errors;
+  auto job = Read(
+      "version: 1\npool: pool.yaml\nstacks: [{use: stack.yaml, as: base}]\nworkloads:\n"
+      "  w: {shape: synthetic, input: 5, output: 3, vocabulary: [300, 2000], concurrency: [1]}\n",
+      &errors);
+  INFO(Texts(errors));
+  CHECK(job.ok());
+}
