@@ -1,6 +1,7 @@
 #include "common/prom/totals.h"
 
 #include <cmath>
+#include <set>
 
 namespace poolmark::prom {
 namespace {
@@ -20,9 +21,14 @@ std::vector<std::string> KeysOf(const std::string& name, const Labels& labels) {
 }
 
 Totals TotalsOf(const Page& page) {
+  // A level may fall without any restart (llama.cpp's tokens per second, vLLM's running requests).
+  std::set<std::string> levels;
+  for (const Family& family : page.families) {
+    if (family.type == "gauge") levels.insert(family.name);
+  }
   Totals totals;
   for (const Sample& sample : page.samples) {
-    if (!std::isfinite(sample.value)) continue;
+    if (!std::isfinite(sample.value) || levels.count(sample.name) != 0) continue;
     for (const std::string& key : KeysOf(sample.name, sample.labels)) totals[key] += sample.value;
   }
   return totals;
