@@ -48,7 +48,7 @@ std::string DialectOf(const Page& page) {
     if (sample.name.starts_with("vllm:")) return "vllm";
     if (sample.name.starts_with("sglang:")) return "sglang";
     if (sample.name.starts_with("trtllm_")) return "trtllm";
-    if (sample.name.starts_with("llamacpp:")) return "llama.cpp";
+    if (sample.name.starts_with("llamacpp:")) return "llama-cpp";
   }
   return "";
 }

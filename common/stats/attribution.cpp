@@ -146,7 +146,7 @@ Attribution Attribute(const std::vector<EngineFacts>& engines, std::optional<dou
 }
 
 const std::vector<std::string>& KnownDialects() {
-  static const std::vector<std::string> dialects = {"vllm", "sglang", "trtllm", "llama.cpp", "sim"};
+  static const std::vector<std::string> dialects = {"vllm", "sglang", "trtllm", "llama-cpp", "sim"};
   return dialects;
 }
 

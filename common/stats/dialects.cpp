@@ -38,7 +38,7 @@ Measured<TokenSources> DialectReader::Read() {
   if (facts_.dialect == "vllm" || facts_.dialect == "sim") return ReadVllm();
   if (facts_.dialect == "sglang") return ReadSglang();
   if (facts_.dialect == "trtllm") return ReadTensorRt();
-  if (facts_.dialect == "llama.cpp") return ReadLlamaCpp();
+  if (facts_.dialect == "llama-cpp") return ReadLlamaCpp();
   return NotMeasured{"dialect '" + facts_.dialect + "' has no rule for token sources"};
 }
 

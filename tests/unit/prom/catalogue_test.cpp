@@ -225,7 +225,7 @@ TEST_CASE("the recorded engines' sources close through the catalogue", "[B1][B5]
   CHECK(vllm.at("vllm:prompt_tokens_cached_by_source_total{source=p2p}") == 1100);
   CHECK(vllm.at("vllm:nixl_bytes_transferred_sum") == 1179648);
   auto llama =
-      readings("llama.cpp", "2026.10.11549",
+      readings("llama-cpp", "2026.10.11549",
                "llama.cpp-server-xllamacpp-2026.10.11549/A-metrics-after-4-requests-with-prefix-reuse.txt");
   CHECK(llama.at("llamacpp:prompt_tokens_total") + llama.at("llamacpp:prompt_tokens_cached_total") == 4386);
   auto lmcache =

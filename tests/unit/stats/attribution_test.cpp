@@ -148,7 +148,7 @@ TEST_CASE("TensorRT-LLM without tiers and llama.cpp", "[B1][B6]") {
   facts.deltas["trtllm_prompt_cache_hit_tokens_total{cache_tier=host}"] = 10;
   CHECK(Sources(facts).host == 10);
   EngineFacts llama;
-  llama.dialect = "llama.cpp";
+  llama.dialect = "llama-cpp";
   llama.has_gpu = false;
   llama.deltas = {{"llamacpp:prompt_tokens_total", 1125}, {"llamacpp:prompt_tokens_cached_total", 3261}};
   CHECK(Sources(llama).prompt == 4386);
