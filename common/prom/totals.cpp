@@ -6,8 +6,10 @@
 namespace poolmark::prom {
 namespace {
 
+// Labels that tell sources of prompt tokens or ways of KV bytes apart.
 bool Splits(const std::string& label) {
-  return label == "source" || label == "cache_source" || label == "mode" || label == "cache_tier";
+  return label == "source" || label == "cache_source" || label == "mode" || label == "cache_tier" ||
+         label == "tier" || label == "operation";
 }
 
 }  // namespace

@@ -224,6 +224,10 @@ std::string TransferSection(const Recomputed& job) {
                            ValueCell(one.line_bytes_per_second, "bytes/s"),
                            ValueCell(one.share_of_line, "share")});
     }
+    if (repeat.figures.transfers.empty() && repeat.figures.kv_bytes_per_second.has_value()) {
+      transfers.push_back({Escape(name), "all engines together", "–",
+                           ValueCell(repeat.figures.kv_bytes_per_second, "bytes/s"), "–", "–"});
+    }
     for (const auto& one : repeat.figures.links) {
       links.push_back({Escape(name), Escape(one.machine + " " + one.nic),
                        Escape(one.switch_name + " " + one.port),

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "common/results/requests_file.h"
+#include "common/stats/kv_bytes.h"
 #include "common/stats/warnings.h"
 
 namespace poolmark::results {
@@ -93,6 +94,26 @@ void FillCaches(const RepeatFacts& facts, RepeatFigures* out) {
   }
 }
 
+// Without figures for each pair of machines: what all engines say they moved.
+Measured<double> ByEngines(const RepeatFacts& facts, double seconds) {
+  if (facts.strategy == "local" || facts.strategy == "offload")
+    return NotMeasured{"KV does not move between machines"};
+  double total = 0;
+  std::string missing = "no engine was read";
+  bool any = false;
+  for (const stats::EngineFacts& engine : facts.engines) {
+    const auto moved = stats::KvBytesOf(engine);
+    if (moved.bytes.has_value()) {
+      total += *moved.bytes;
+      any = true;
+    } else {
+      missing = moved.bytes.reason();
+    }
+  }
+  if (!any || !(seconds > 0)) return NotMeasured{missing};
+  return total / seconds;
+}
+
 void FillTransfers(const RepeatFacts& facts, double seconds, RepeatFigures* out) {
   double total = 0;
   bool any = false;
@@ -125,10 +146,10 @@ void FillTransfers(const RepeatFacts& facts, double seconds, RepeatFigures* out)
   }
   if (any) {
     out->kv_bytes_per_second = total;
+  } else if (!facts.transfers.empty()) {
+    out->kv_bytes_per_second = NotMeasured{out->transfers.front().bytes_per_second.reason()};
   } else {
-    out->kv_bytes_per_second =
-        NotMeasured{facts.transfers.empty() ? "KV does not move between machines"
-                                            : out->transfers.front().bytes_per_second.reason()};
+    out->kv_bytes_per_second = ByEngines(facts, seconds);
   }
 }
 

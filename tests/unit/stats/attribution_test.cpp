@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/stats/kv_bytes.h"
+
 using namespace poolmark;
 using namespace poolmark::stats;
 
@@ -195,4 +197,16 @@ TEST_CASE("an engine that was not read leaves its share not attributed, and 2 % 
   CHECK(*apart.client_difference == Approx(10.0 / 390));
   CHECK_THAT(apart.notes.at(0), Catch::Contains("the client 390"));
   CHECK_FALSE(Attribute({}, {}).total.has_value());
+}
+
+TEST_CASE("bytes of KV between machines come from the series that count them", "[E6]") {
+  auto engine = Vllm(100, 0, 400);
+  CHECK_FALSE(KvBytesOf(engine).bytes.has_value());
+  engine.deltas["vllm:nixl_bytes_transferred_sum"] = 4096;
+  engine.cache["lmcache:num_remote_read_bytes_total"] = 1000;
+  engine.cache["lmcache:num_remote_write_bytes_total"] = 24;
+  CHECK(*KvBytesOf(engine).bytes == 5120);
+  CHECK(KvBytesOf(engine).series.size() == 3);
+  engine.reset = true;
+  CHECK(KvBytesOf(engine).bytes.reason() == "a counter went backwards");
 }
