@@ -34,12 +34,6 @@ double CpuSeconds(int who) {
          static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-uint64_t MaxRssBytes(int who) {
-  rusage usage{};
-  getrusage(who, &usage);
-  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
-}
-
 // Runs parts in this process or in forked ones and watches them.
 class Run {
  public:
@@ -296,7 +290,7 @@ class Run {
     client.cpu_seconds = CpuSeconds(RUSAGE_SELF) - cpu_before_ + CpuSeconds(RUSAGE_CHILDREN);
     client.cpu_seconds_of_load =
         settings_.processes == 1 ? cpu_at_end_ - cpu_at_start_ : CpuSeconds(RUSAGE_CHILDREN);
-    client.max_rss_bytes = std::max(MaxRssBytes(RUSAGE_SELF), MaxRssBytes(RUSAGE_CHILDREN));
+    client.max_rss_bytes = board_->plan().max_rss_bytes;
     client.loops = options_.loops;
     client.processes = settings_.processes;
     client.connections = totals.connections;

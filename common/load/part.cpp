@@ -3,6 +3,9 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <cstdlib>
+
+#include "common/base/files.h"
 
 namespace poolmark::load {
 
@@ -42,6 +45,14 @@ Status AllowConnections(uint64_t connections) {
                         "raise the limit (ulimit -n, LimitNOFILE=) or spread the load with --processes");
   }
   return absl::OkStatus();
+}
+
+// VmHWM, not getrusage: the latter keeps the peak of the program that was running before exec.
+uint64_t PeakMemoryBytes() {
+  const Result<std::string> status = ReadPseudoFile("/proc/self/status");
+  if (!status.ok()) return 0;
+  const size_t at = status->find("VmHWM:");
+  return at == std::string::npos ? 0 : std::strtoull(status->c_str() + at + 6, nullptr, 10) * 1024;
 }
 
 Part::Part(const LoadOptions& options, const std::vector<Target>& targets, SessionSource& source,
@@ -88,7 +99,12 @@ void Part::Wake() {
 Status Part::Join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-  return recorder_->Finish();
+  const Status finished = recorder_->Finish();
+  const uint64_t peak = PeakMemoryBytes();
+  std::atomic<uint64_t>& most = board_.plan().max_rss_bytes;
+  for (uint64_t before = most; before < peak && !most.compare_exchange_weak(before, peak);) {
+  }
+  return finished;
 }
 
 }  // namespace poolmark::load

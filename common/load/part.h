@@ -38,6 +38,8 @@ class Part {
 };
 
 Result<std::vector<Target>> ResolveTargets(const LoadOptions& options);
+// The largest resident memory of this process so far.
+uint64_t PeakMemoryBytes();
 // Raises the limit of open files as far as allowed; an error when `connections` do not fit.
 Status AllowConnections(uint64_t connections);
 

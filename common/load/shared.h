@@ -19,6 +19,7 @@ struct SharedPlan {
   std::atomic<int64_t> start_steady{0};   // CLOCK_MONOTONIC of time 0; 0: not yet
   std::atomic<int64_t> window_start{-1};  // by requests or sessions; -1: not yet
   std::atomic<int> stop{kRun};
+  std::atomic<uint64_t> max_rss_bytes{0};  // of the largest process
 };
 
 struct LoopLive {
