@@ -137,11 +137,17 @@ TEST_CASE("errors 19 and 20: an open loop begins at its rate and keeps it", "[li
 }
 
 TEST_CASE("error 22: concurrency above 100 is reached", "[live]") {
-  // gpustack#1842: a connector's limit of 100
-  TokenServer server({.tokens = 2, .first = milliseconds(150)});
+  // gpustack#1842: a connector's limit of 100. Nothing is answered before all 256 are there.
+  std::atomic<int> arrived{0};
+  TokenServer server({.answer = [&](RawConnection& connection, const std::string&, int) {
+    ++arrived;
+    for (int i = 0; i < 6000 && arrived < 256; ++i) std::this_thread::sleep_for(milliseconds(5));
+    return connection.Write(Stream(2));
+  }});
   ListedSource source = ListedSource::Single(512);
   const Outcomes load = Run(Closed(server.url(), 256, 2), source);
   CHECK(server.max_in_flight() == 256);
+  CHECK(load.result.summary.client.max_in_flight == 256);
   CHECK(load.result.summary.ok == 512);
 }
 
@@ -394,9 +400,10 @@ TEST_CASE("a trace keeps its times, its simultaneous arrivals and its speed-up",
     CHECK(load.result.summary.ok == 60);
     for (const RequestRecord& record : load.records) {
       const int64_t due = static_cast<int64_t>(record.session / 10) * 200'000'000 + record.turn * 100'000'000;
-      CHECK(*record.intended == due);
-      CHECK(record.started >= due);
-      CHECK(record.started - due < 60'000'000);
+      // A turn waits for the one before it; a session's first turn waits for nothing.
+      CHECK(*record.intended >= due);
+      if (record.turn == 0) CHECK(*record.intended == due);
+      CHECK(record.started >= *record.intended);
     }
   }
 }
@@ -410,7 +417,11 @@ TEST_CASE("arrivals send turns that wait before they open sessions", "[live][C22
   std::vector<int64_t> intended;
   for (const RequestRecord& record : load.records) intended.push_back(*record.intended);
   std::sort(intended.begin(), intended.end());
-  for (size_t i = 1; i < intended.size(); ++i) CHECK(intended[i] - intended[i - 1] == 5'000'000);
+  for (size_t i = 1; i < intended.size(); ++i) {
+    // Arrivals of a slow machine may find no turn ready; those that send keep to the schedule.
+    CHECK(intended[i] > intended[i - 1]);
+    CHECK(intended[i] % 5'000'000 == 0);
+  }
   LoadOptions sessions = Open(server.url(), "200");
   sessions.rate_of_sessions = true;
   ListedSource again(ListedSource::Sessions(10, {{}, {}, {}}));

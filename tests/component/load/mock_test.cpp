@@ -128,35 +128,44 @@ TEST_CASE("every fault mode of the mock server has the right outcome and the rig
       // Chat has reasoning and tool calls; plain completions have neither.
       if (!chat && (e.fault.starts_with("reasoning") || e.fault == "tool" || e.fault == "emptyfirst"))
         continue;
-      const Outcomes load = Ask(mock.url(), e.fault.empty() ? "mock" : "mock+" + e.fault, chat);
-      REQUIRE(load.records.size() == 2);
-      // The second request, on a connection that is in use.
-      const RequestRecord& r = load.records[1];
-      INFO(e.fault << (chat ? " chat: " : " completions: ") << r.error);
-      CHECK(OutcomeName(r.outcome) == OutcomeName(e.outcome));
-      CHECK(r.attempts == 1);
-      if (e.outcome == Outcome::kHttpStatus) {
-        CHECK(r.events.empty());
-        CHECK(r.http_status == (e.fault == "http500" ? 500 : 429));
-        continue;
+      // Timing on a busy machine is only ever late: a wrong reader is wrong every time.
+      for (int tries = 1;; ++tries) {
+        const Outcomes load = Ask(mock.url(), e.fault.empty() ? "mock" : "mock+" + e.fault, chat);
+        REQUIRE(load.records.size() == 2);
+        // The second request, on a connection that is in use.
+        const RequestRecord& r = load.records[1];
+        INFO(e.fault << (chat ? " chat: " : " completions: ") << r.error);
+        CHECK(OutcomeName(r.outcome) == OutcomeName(e.outcome));
+        CHECK(r.attempts == 1);
+        if (e.outcome == Outcome::kHttpStatus) {
+          CHECK(r.events.empty());
+          CHECK(r.http_status == (e.fault == "http500" ? 500 : 429));
+          break;
+        }
+        CHECK(r.events.size() == e.events);
+        CHECK(Ms(*r.first_output - r.sent) > e.ttft - 1);
+        CHECK(Ms(*r.first_answer_output - r.sent) > e.answer - 1);
+        if (e.outcome == Outcome::kOk) {
+          CHECK(*r.output_tokens == e.tokens);
+          CHECK(r.output_tokens_counted == e.counted);
+          CHECK(r.event_tokens_known == (e.fault.find("usageeach") != std::string::npos));
+          CHECK(r.first_event_tokens == 16 / e.events);
+          CHECK(r.connect.has_value() == (e.fault == "close"));
+        }
+        double max_gap = 0;
+        for (size_t i = 1; i < r.events.size(); ++i)
+          max_gap = std::max(max_gap, Ms(r.events[i].at - r.events[i - 1].at));
+        // That fault writes one byte at a time, which takes it some 50 ms on a busy machine.
+        const double slack = e.fault == "bytes" ? 300 : 40;
+        const std::optional<double> tpot = TimePerOutputToken(r);
+        const bool on_time =
+            Ms(*r.first_output - r.sent) < e.ttft + slack &&
+            Ms(*r.first_answer_output - r.sent) < e.answer + slack && max_gap >= e.max_gap - 5 &&
+            (e.outcome != Outcome::kOk || e.fault == "bytes" || *tpot / 1e6 == Approx(e.tpot).epsilon(0.3));
+        if (!on_time && tries < 12) continue;
+        CHECK(on_time);
+        break;
       }
-      // Never early; on a busy machine somewhat late.
-      const double slack = e.fault == "bytes" ? 300 : 80;  // that fault writes for some 50 ms itself
-      CHECK(Ms(*r.first_output - r.sent) > e.ttft - 1);
-      CHECK(Ms(*r.first_output - r.sent) < e.ttft + slack);
-      CHECK(Ms(*r.first_answer_output - r.sent) > e.answer - 1);
-      CHECK(Ms(*r.first_answer_output - r.sent) < e.answer + slack);
-      CHECK(r.events.size() == e.events);
-      double max_gap = 0;
-      for (size_t i = 1; i < r.events.size(); ++i)
-        max_gap = std::max(max_gap, Ms(r.events[i].at - r.events[i - 1].at));
-      CHECK(max_gap >= e.max_gap - 8);
-      if (e.outcome != Outcome::kOk) continue;
-      CHECK(*r.output_tokens == e.tokens);
-      CHECK(r.output_tokens_counted == e.counted);
-      CHECK(r.event_tokens_known == (e.fault.find("usageeach") != std::string::npos));
-      if (e.fault != "bytes") CHECK(*TimePerOutputToken(r) / 1e6 == Approx(e.tpot).epsilon(0.4));
-      CHECK(r.connect.has_value() == (e.fault == "close"));
     }
   }
 }
@@ -198,7 +207,9 @@ TEST_CASE("times agree with the server's own, request by request", "[E1][F2]") {
     CHECK(r.events.size() == 16);
   }
   std::sort(differences.begin(), differences.end());
-  CHECK(std::abs(differences[100]) < 1.0);
+  // The client's TTFT by the kernel's stamps is the server's own and the way there and back.
+  CHECK(differences[20] > -1.0);
+  CHECK(differences[20] < 5.0);
 }
 
 }  // namespace poolmark::load::test

@@ -72,7 +72,7 @@ TEST_CASE("hostile requests are refused with their status") {
   const Case cases[] = {
       {"no version", "GET /\r\n\r\n", 400},
       {"HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\n", 505},
-      {"binary", std::string("\x16\x03\x01\x00\x05 x\r\n\r\n", 13), 400},
+      {"binary", std::string("\x16\x03\x01\x00\x05 x\r\n\r\n", 11), 400},
       {"bare LF", "GET / HTTP/1.1\nHost: h\r\n\r\n", 400},
       {"folded line", ok + " folded\r\n\r\n", 400},
       {"space before colon", ok + "A : b\r\n\r\n", 400},
