@@ -60,7 +60,7 @@ TEST_CASE("exactly c requests are in flight, and each planned request is sent on
       CHECK(*r.last_output <= r.end);
       REQUIRE(r.kernel_first_output.has_value());
       CHECK(*r.kernel_first_output <= *r.first_output);
-      CHECK(*r.kernel_first_output > r.sent);
+      CHECK(*r.kernel_first_output > r.started);
     }
   }
 }
