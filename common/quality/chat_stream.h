@@ -15,7 +15,7 @@ class ChatStream {
  public:
   // More of either fails the stream.
   static constexpr size_t kMaxEvent = 16u << 20;
-  static constexpr size_t kMaxText = 64u << 20;
+  static constexpr size_t kMaxText = 8u << 20;
 
   // One piece of the body and when it came. False: nothing more is wanted (the end marker, or a failure).
   bool Feed(std::string_view piece, Nanoseconds now);

@@ -131,7 +131,7 @@ Result<LoadedDirectory> Directory::Load(bool keep_responses) const {
 }
 
 Status Directory::DeleteRole(const std::string& role) const {
-  for (const char* name : {"summary.json", "rows.jsonl", "statistics.json"})
+  for (const char* name : {"summary.json", "report.html", "rows.jsonl", "statistics.json"})
     POOLMARK_RETURN_IF_ERROR(Delete(File(name)));
   POOLMARK_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDir(path_));
   auto of_role = [&](const std::string& label) {
@@ -165,6 +165,7 @@ Status Directory::SaveResults(const std::string& rows, const std::string& statis
   for (const auto& [name, text] : files)
     POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(File(name) + ".tmp", *text));
   POOLMARK_RETURN_IF_ERROR(Delete(File("summary.json")));
+  POOLMARK_RETURN_IF_ERROR(Delete(File("report.html")));  // it shows the older summary
   for (const auto& [name, text] : files)
     POOLMARK_RETURN_IF_ERROR(RenameDurably(File(name) + ".tmp", File(name)));
   return absl::OkStatus();
