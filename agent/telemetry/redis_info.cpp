@@ -53,14 +53,14 @@ Result<std::pair<std::string, uint16_t>> ParseRedisAddress(std::string_view url)
   if (text.rfind("redis://", 0) == 0) text = text.substr(8);
   while (!text.empty() && text.back() == '/') text.pop_back();
   const size_t colon = text.rfind(':');
-  const auto port =
-      colon == std::string::npos ? std::nullopt : ToUint(std::string_view(text).substr(colon + 1));
-  std::string host = text.substr(0, colon == std::string::npos ? 0 : colon);
+  const bool has_port = colon != std::string::npos;
+  const uint64_t port = has_port ? ToUint(std::string_view(text).substr(colon + 1)).value_or(0) : 0;
+  std::string host = text.substr(0, has_port ? colon : 0);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  if (!port || *port == 0 || *port > 65535 || host.empty()) {
+  if (port == 0 || port > 65535 || host.empty()) {
     return InvalidInput(std::string(url), "no Redis address", "write redis://host:port");
   }
-  return std::pair(host, static_cast<uint16_t>(*port));
+  return std::pair(host, static_cast<uint16_t>(port));
 }
 
 }  // namespace poolmark::agent
