@@ -19,8 +19,8 @@ namespace poolmark::http {
 
 // http://host:port/path, https://…, http://[::1]:80/, unix:/run/x.sock:/path.
 struct Url {
-  std::string scheme;       // "http", "https" or "unix"
-  std::string host;         // without brackets; the socket's path for "unix"
+  std::string scheme;  // "http", "https" or "unix"
+  std::string host;    // without brackets; the socket's path for "unix"
   uint16_t port = 0;
   std::string target = "/";  // path and query
   std::string ToString() const;
@@ -33,7 +33,7 @@ Result<Url> JoinApi(std::string_view base, std::string_view path);
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct TlsOptions {
-  std::string ca_file;      // empty: the system's store
+  std::string ca_file;  // empty: the system's store
   bool verify = true;
   std::string server_name;  // empty: the URL's host
 };
@@ -42,8 +42,8 @@ struct Request {
   std::string method = "GET";
   Url url;
   Headers headers;
-  std::string body;  // Content-Length is set; Content-Type comes with `headers`
-  Nanoseconds timeout = std::chrono::seconds(10);       // for the whole exchange
+  std::string body;                                // Content-Length is set; Content-Type comes with `headers`
+  Nanoseconds timeout = std::chrono::seconds(10);  // for the whole exchange
   Nanoseconds idle_timeout = std::chrono::seconds(60);  // between two reads, for streams
   size_t max_body_bytes = 16u << 20;
   TlsOptions tls;

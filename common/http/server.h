@@ -28,7 +28,8 @@ class ResponseWriter {
  public:
   virtual ~ResponseWriter() = default;
   // A whole answer with Content-Length.
-  virtual void Send(int status, std::string_view content_type, std::string body, const Headers& extra = {}) = 0;
+  virtual void Send(int status, std::string_view content_type, std::string body,
+                    const Headers& extra = {}) = 0;
   // A chunked answer: head, any number of pieces, end. Pieces are queued, never block; false once the
   // peer is gone.
   virtual bool StartStream(int status, std::string_view content_type, const Headers& extra = {}) = 0;

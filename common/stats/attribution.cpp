@@ -30,7 +30,9 @@ void Close(TokenSources* sources, double* over) {
   const double kept = sources->reused() + sources->computed;
   if (kept <= sources->prompt || kept <= 0) return;
   const double scale = sources->prompt / kept;
-  for (double* part : {&sources->gpu, &sources->host, &sources->storage, &sources->remote, &sources->computed}) *part *= scale;
+  for (double* part :
+       {&sources->gpu, &sources->host, &sources->storage, &sources->remote, &sources->computed})
+    *part *= scale;
 }
 
 }  // namespace
@@ -78,7 +80,8 @@ EngineAttribution AttributeEngine(const EngineFacts& facts) {
   TokenSources closed = *sources;
   Close(&closed, &out.over);
   if (out.over > 0) {
-    out.notes.push_back("the sources exceed the prompt tokens by " + Number(out.over) + ": counted at other moments");
+    out.notes.push_back("the sources exceed the prompt tokens by " + Number(out.over) +
+                        ": counted at other moments");
   }
   out.sources = closed;
   return out;
@@ -116,7 +119,8 @@ Attribution Attribute(const std::vector<EngineFacts>& engines, std::optional<dou
   // Engines that could not be read: the client knows how many prompt tokens there were in all.
   if (!out.complete && client_prompt_tokens && *client_prompt_tokens > total.prompt) {
     const double unread = *client_prompt_tokens - total.prompt;
-    out.notes.push_back("prompt tokens of engines that were not read, by the client's count: " + Number(unread) + " (" + missing + ")");
+    out.notes.push_back("prompt tokens of engines that were not read, by the client's count: " +
+                        Number(unread) + " (" + missing + ")");
     total.prompt += unread;
     total.not_attributed += unread;
   } else if (!out.complete) {
@@ -137,8 +141,8 @@ Attribution Attribute(const std::vector<EngineFacts>& engines, std::optional<dou
     out.client_difference = difference;
     if (std::abs(difference) > 0.02) {
       char text[160];
-      std::snprintf(text, sizeof text, "the engines counted %.15g prompt tokens, the client %.15g (%+.1f %%)", total.prompt,
-                    *client_prompt_tokens, difference * 100);
+      std::snprintf(text, sizeof text, "the engines counted %.15g prompt tokens, the client %.15g (%+.1f %%)",
+                    total.prompt, *client_prompt_tokens, difference * 100);
       out.notes.push_back(text);
     }
   }

@@ -1,6 +1,6 @@
 // Where every prompt token came from: counter changes of one engine and its cache -> five sources and what is
-// not attributed (methodology, "Where every prompt token comes from"; decision M7). Which series a dialect has
-// is data (deploy/catalogue); how they add up without counting a token twice is here. Pure, thread-safe.
+// not attributed (methodology, "Where every prompt token comes from"; decision M7). Which series a dialect
+// has is data (deploy/catalogue); how they add up without counting a token twice is here. Pure, thread-safe.
 #pragma once
 #include <map>
 #include <optional>
@@ -12,30 +12,31 @@
 namespace poolmark::stats {
 
 // Changes over the measured window: series name, with its splitting label as a suffix in braces, to change.
-// "vllm:prompt_tokens_by_source_total{source=local_compute}", "sglang:cached_tokens_total{cache_source=host}",
-// "lmcache_mp_lookup_hit_l1_tokens_total". Labels that do not split (model, engine, tp_rank) are summed or taken once
-// by whoever fills it. A key that is missing was not exposed; a family that is declared and has no child is 0.
+// "vllm:prompt_tokens_by_source_total{source=local_compute}",
+// "sglang:cached_tokens_total{cache_source=host}", "lmcache_mp_lookup_hit_l1_tokens_total". Labels that do
+// not split (model, engine, tp_rank) are summed or taken once by whoever fills it. A key that is missing was
+// not exposed; a family that is declared and has no child is 0.
 using Deltas = std::map<std::string, double>;
 
 enum class TierPlace { kNone, kHost, kStorage, kRemote };
 
 // What the plan knows of one engine and what the counters cannot say.
 struct EngineFacts {
-  std::string process;             // "engine-n1"
+  std::string process;  // "engine-n1"
   std::string machine;
-  std::string dialect;             // vllm, sglang, trtllm, llama.cpp, sim
-  std::string version;             // "0.32.0"; empty: unknown
+  std::string dialect;  // vllm, sglang, trtllm, llama.cpp, sim
+  std::string version;  // "0.32.0"; empty: unknown
   enum class Role { kAggregated, kPrefill, kDecode } role = Role::kAggregated;
-  bool has_gpu = true;             // false: its own cache takes the GPU place, labelled "engine cache" (M7)
+  bool has_gpu = true;  // false: its own cache takes the GPU place, labelled "engine cache" (M7)
   // Where KV may lie that the engine calls external, in order of distance; empty: there is none.
   std::vector<TierPlace> external_tiers;
   // Tier of the cache server's second level (LMCache L2) or of SGLang's storage backend.
   TierPlace second_level = TierPlace::kNone;
-  Deltas deltas;                   // the engine's own series
-  Deltas cache;                    // of the cache server that serves this engine alone; empty: none
-  bool reset = false;              // a counter went backwards in the window
-  std::string unreadable;          // why there are no deltas; empty: there are
-  double skew_tokens = 0;          // prompt tokens in flight at the two readings (M7)
+  Deltas deltas;           // the engine's own series
+  Deltas cache;            // of the cache server that serves this engine alone; empty: none
+  bool reset = false;      // a counter went backwards in the window
+  std::string unreadable;  // why there are no deltas; empty: there are
+  double skew_tokens = 0;  // prompt tokens in flight at the two readings (M7)
 };
 
 // Tokens. The six parts add up to `prompt`.
@@ -62,18 +63,19 @@ struct EngineAttribution {
 EngineAttribution AttributeEngine(const EngineFacts& facts);
 
 struct Attribution {
-  Measured<TokenSources> total;     // over the engines that count (prefill side on a split pool)
+  Measured<TokenSources> total;  // over the engines that count (prefill side on a split pool)
   std::vector<EngineAttribution> engines;
   // (sum of parts before they were made to close - prompt tokens) / prompt tokens.
   Measured<double> closure_error;
   double skew_tokens = 0;
   // (engines' prompt tokens - client's) / client's; more than 2 % is a note.
   Measured<double> client_difference;
-  bool complete = false;            // every engine of the pool was read
+  bool complete = false;  // every engine of the pool was read
   std::vector<std::string> notes;
 };
 
-// `client_prompt_tokens`: sum of usage.prompt_tokens over the requests of the window, where every request had one.
+// `client_prompt_tokens`: sum of usage.prompt_tokens over the requests of the window, where every request had
+// one.
 Attribution Attribute(const std::vector<EngineFacts>& engines, std::optional<double> client_prompt_tokens);
 
 // The dialects that AttributeEngine knows.

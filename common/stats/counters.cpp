@@ -2,7 +2,8 @@
 
 namespace poolmark::stats {
 
-CounterChange ChangeOver(const std::vector<Sample>& samples, Nanoseconds from, Nanoseconds to, bool absent_is_zero) {
+CounterChange ChangeOver(const std::vector<Sample>& samples, Nanoseconds from, Nanoseconds to,
+                         bool absent_is_zero) {
   CounterChange out;
   std::optional<double> start, end;
   std::optional<double> before;
@@ -31,7 +32,8 @@ CounterChange ChangeOver(const std::vector<Sample>& samples, Nanoseconds from, N
   return out;
 }
 
-std::vector<Gap> GapsIn(const std::vector<Nanoseconds>& times, Nanoseconds from, Nanoseconds to, Nanoseconds limit) {
+std::vector<Gap> GapsIn(const std::vector<Nanoseconds>& times, Nanoseconds from, Nanoseconds to,
+                        Nanoseconds limit) {
   std::vector<Gap> gaps;
   Nanoseconds last = from;
   for (const Nanoseconds at : times) {

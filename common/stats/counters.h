@@ -14,7 +14,8 @@ struct Sample {
   double value = 0;
 };
 
-// A counter that went backwards is a reset, never a value: its change over a time with a reset is not measured.
+// A counter that went backwards is a reset, never a value: its change over a time with a reset is not
+// measured.
 struct CounterChange {
   Measured<double> change;  // last reading in or before the end minus last reading in or before the start
   bool reset = false;
@@ -22,13 +23,16 @@ struct CounterChange {
 };
 
 // `samples` by time. The reading that counts at a moment is the last one not later; before the first sample
-// there is none, unless `first_is_start` (a counter that appears late and whose family was there starts at 0).
-CounterChange ChangeOver(const std::vector<Sample>& samples, Nanoseconds from, Nanoseconds to, bool absent_is_zero = false);
+// there is none, unless `first_is_start` (a counter that appears late and whose family was there starts at
+// 0).
+CounterChange ChangeOver(const std::vector<Sample>& samples, Nanoseconds from, Nanoseconds to,
+                         bool absent_is_zero = false);
 
 // A stretch without samples longer than `limit`, between consecutive samples and at both ends of [from, to].
 struct Gap {
   Nanoseconds from{0}, to{0};
 };
-std::vector<Gap> GapsIn(const std::vector<Nanoseconds>& times, Nanoseconds from, Nanoseconds to, Nanoseconds limit);
+std::vector<Gap> GapsIn(const std::vector<Nanoseconds>& times, Nanoseconds from, Nanoseconds to,
+                        Nanoseconds limit);
 
 }  // namespace poolmark::stats

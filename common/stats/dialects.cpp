@@ -15,7 +15,9 @@ std::string Number(double value) {
   return text;
 }
 
-NotMeasured Missing(const std::string& series) { return NotMeasured{series + " is not exposed by this engine"}; }
+NotMeasured Missing(const std::string& series) {
+  return NotMeasured{series + " is not exposed by this engine"};
+}
 
 }  // namespace
 
@@ -69,7 +71,8 @@ Measured<TokenSources> DialectReader::ReadVllm() {
   const auto local = Get("vllm:prompt_tokens_by_source_total{source=local_cache_hit}");
   const auto external = Get("vllm:prompt_tokens_by_source_total{source=external_kv_transfer}");
   if (!computed || !local || !external) {
-    // Before 0.16 hits were counted at every lookup and can exceed the prompts many times: they are no source.
+    // Before 0.16 hits were counted at every lookup and can exceed the prompts many times: they are no
+    // source.
     sources.computed = Get("vllm:request_prefill_kv_computed_tokens_sum").value_or(0);
     Note("this vLLM has no prompt_tokens_by_source (first in 0.16): only computed tokens can be told");
     return sources;
@@ -118,7 +121,8 @@ void DialectReader::SplitUnspecified(double tokens, TokenSources* sources) {
   }
   if (places.size() == 1) return Place(places.front(), tokens, sources, "");
   // In-process LMCache with its own host memory in front of a store: no bytes read from afar, so host.
-  const bool host_first = places.size() == 2 && places.front() == TierPlace::kHost && places.back() == TierPlace::kRemote;
+  const bool host_first =
+      places.size() == 2 && places.front() == TierPlace::kHost && places.back() == TierPlace::kRemote;
   if (host_first && Get("lmcache:num_remote_read_bytes_total") == std::optional<double>(0.0)) {
     return Place(TierPlace::kHost, tokens, sources, "");
   }
@@ -138,7 +142,8 @@ void DialectReader::SplitByCacheServer(double tokens, TokenSources* sources) {
   if (l2 == 0) return Place(TierPlace::kHost, tokens, sources, why);
   if (l1 == 0) return Place(facts_.second_level, tokens, sources, why);
   // Hits count from the first token of a prompt, also those that the GPU held already. How the overlap lies
-  // over the two levels cannot be told from totals: each level surely has what exceeds it, the rest is unknown.
+  // over the two levels cannot be told from totals: each level surely has what exceeds it, the rest is
+  // unknown.
   const double overlap = l1 + l2 - tokens;
   if (std::abs(overlap) <= kSameMoment * tokens) {
     Place(TierPlace::kHost, tokens * l1 / (l1 + l2), sources, why);
@@ -147,7 +152,8 @@ void DialectReader::SplitByCacheServer(double tokens, TokenSources* sources) {
   if (overlap < 0) {
     Place(TierPlace::kHost, l1, sources, why);
     Place(facts_.second_level, l2, sources, why);
-    return Place(TierPlace::kNone, -overlap, sources, "the cache server counted fewer hits than the engine took");
+    return Place(TierPlace::kNone, -overlap, sources,
+                 "the cache server counted fewer hits than the engine took");
   }
   const double sure_first = std::max(0.0, l1 - overlap), sure_second = std::max(0.0, l2 - overlap);
   Place(TierPlace::kHost, sure_first, sources, why);
@@ -158,8 +164,9 @@ void DialectReader::SplitByCacheServer(double tokens, TokenSources* sources) {
 
 void DialectReader::DoubtExternalAfterFailures(TokenSources* sources) {
   double failures = 0;
-  for (const char* series : {"vllm:nixl_num_failed_transfers_total", "vllm:mooncake_num_failed_transfers_total",
-                             "vllm:kv_offload_tiering_promotion_job_failures_total"}) {
+  for (const char* series :
+       {"vllm:nixl_num_failed_transfers_total", "vllm:mooncake_num_failed_transfers_total",
+        "vllm:kv_offload_tiering_promotion_job_failures_total"}) {
     failures += Get(series).value_or(0);
   }
   if (failures <= 0) return;
@@ -170,7 +177,8 @@ void DialectReader::DoubtExternalAfterFailures(TokenSources* sources) {
   }
   sources->host = sources->storage = sources->remote = 0;
   sources->not_attributed += outside;
-  Note(Number(failures) + " transfers failed: " + Number(outside) + " tokens from outside the GPU are not attributed");
+  Note(Number(failures) + " transfers failed: " + Number(outside) +
+       " tokens from outside the GPU are not attributed");
 }
 
 void DialectReader::ReadDecodeSide(const TokenSources& sources) {
@@ -180,7 +188,8 @@ void DialectReader::ReadDecodeSide(const TokenSources& sources) {
 }
 
 Measured<TokenSources> DialectReader::ReadSglang() {
-  const TierPlace storage = facts_.second_level != TierPlace::kNone ? facts_.second_level : TierPlace::kStorage;
+  const TierPlace storage =
+      facts_.second_level != TierPlace::kNone ? facts_.second_level : TierPlace::kStorage;
   TokenSources sources;
   const std::string effective = "sglang:prefill_effective_tokens_total{mode=";
   if (const auto input = Get(effective + "input}")) {
@@ -215,14 +224,16 @@ Measured<TokenSources> DialectReader::ReadSglang() {
     }
   }
   // Prompt and cached tokens are of the same event (the request's end), so the rest was computed.
-  sources.computed = Get("sglang:uncached_prompt_tokens_histogram_sum").value_or(std::max(0.0, *prompt - all));
+  sources.computed =
+      Get("sglang:uncached_prompt_tokens_histogram_sum").value_or(std::max(0.0, *prompt - all));
   return sources;
 }
 
 Measured<TokenSources> DialectReader::ReadTensorRt() {
   const auto prompt = Get("trtllm_prompt_tokens_total");
   const auto cached = Get("trtllm_prompt_cached_tokens_total");
-  if (!prompt || !cached) return Missing(prompt ? "trtllm_prompt_cached_tokens_total" : "trtllm_prompt_tokens_total");
+  if (!prompt || !cached)
+    return Missing(prompt ? "trtllm_prompt_cached_tokens_total" : "trtllm_prompt_tokens_total");
   TokenSources sources;
   sources.prompt = *prompt;
   sources.computed = std::max(0.0, *prompt - *cached);

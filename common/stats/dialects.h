@@ -1,6 +1,7 @@
-// One engine dialect's counters as token sources. Internal to attribution.cpp. The formulas are those that the engines'
-// own sources imply: vLLM vllm/v1/metrics, SGLang srt/observability, TensorRT-LLM metrics/collector.py, LMCache
-// multiprocess server, llama.cpp server-context. Pure; an object serves one engine.
+// One engine dialect's counters as token sources. Internal to attribution.cpp. The formulas are those that
+// the engines' own sources imply: vLLM vllm/v1/metrics, SGLang srt/observability, TensorRT-LLM
+// metrics/collector.py, LMCache multiprocess server, llama.cpp server-context. Pure; an object serves one
+// engine.
 #pragma once
 #include <optional>
 #include <string>

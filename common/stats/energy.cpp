@@ -10,7 +10,9 @@ namespace {
 
 constexpr Nanoseconds kGap = std::chrono::seconds(30);
 
-double Seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+double Seconds(Nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
 
 }  // namespace
 
@@ -27,11 +29,14 @@ Measured<Joules> Integrate(const std::vector<Sample>& watts, Nanoseconds from, N
     if (b.at - a.at > kGap || b.at <= a.at) continue;
     const Nanoseconds low = std::max(a.at, from), high = std::min(b.at, to);
     if (high <= low) continue;
-    const auto at = [&](Nanoseconds time) { return a.value + (b.value - a.value) * Seconds(time - a.at) / Seconds(b.at - a.at); };
+    const auto at = [&](Nanoseconds time) {
+      return a.value + (b.value - a.value) * Seconds(time - a.at) / Seconds(b.at - a.at);
+    };
     out.joules += (at(low) + at(high)) / 2 * Seconds(high - low);
     out.covered_seconds += Seconds(high - low);
   }
-  if (out.covered_seconds <= 0) return NotMeasured{"no two power samples within 30 s of each other in the window"};
+  if (out.covered_seconds <= 0)
+    return NotMeasured{"no two power samples within 30 s of each other in the window"};
   return out;
 }
 
@@ -52,18 +57,20 @@ MachineEnergy EnergyOf(const MachinePower& power, Nanoseconds from, Nanoseconds 
     all = all && one.has_value();
     if (!one.has_value()) continue;
     sum.joules += (*one).joules;
-    sum.covered_seconds = sum.covered_seconds == 0 ? (*one).covered_seconds : std::min(sum.covered_seconds, (*one).covered_seconds);
+    sum.covered_seconds = sum.covered_seconds == 0 ? (*one).covered_seconds
+                                                   : std::min(sum.covered_seconds, (*one).covered_seconds);
   }
   if (all) {
     out.energy = sum;
   } else {
-    out.energy = NotMeasured{power.gpus.empty() ? "the machine reports no power" : "not every GPU reported its power"};
+    out.energy =
+        NotMeasured{power.gpus.empty() ? "the machine reports no power" : "not every GPU reported its power"};
   }
   return out;
 }
 
-EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vector<SwitchPower>& switches, Nanoseconds from,
-                     Nanoseconds to, double output_tokens) {
+EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vector<SwitchPower>& switches,
+                     Nanoseconds from, Nanoseconds to, double output_tokens) {
   EnergyFigures out;
   double joules = 0;
   std::string missing, no_node;
@@ -80,17 +87,21 @@ EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vecto
   double network = 0;
   std::string no_ports;
   for (const SwitchPower& power : switches) {
-    SwitchEnergy energy{power.name, NotMeasured{"the switch reports no input power"}, NotMeasured{"no energy"}};
+    SwitchEnergy energy{power.name, NotMeasured{"the switch reports no input power"},
+                        NotMeasured{"no energy"}};
     if (!power.input_watts.empty()) {
       energy.joules = Mean(power.input_watts) * Seconds(to - from);
       if (power.ports_used && power.ports_up && *power.ports_up > 0) {
-        energy.share = *energy.joules * static_cast<double>(*power.ports_used) / static_cast<double>(*power.ports_up);
+        energy.share =
+            *energy.joules * static_cast<double>(*power.ports_used) / static_cast<double>(*power.ports_up);
         network += *energy.share;
       } else {
         energy.share = NotMeasured{"the switch does not report its ports"};
       }
     }
-    if (!energy.share.has_value()) no_ports += (no_ports.empty() ? "" : ", ") + power.name + " (" + (energy.joules.has_value() ? energy.share.reason() : energy.joules.reason()) + ")";
+    if (!energy.share.has_value())
+      no_ports += (no_ports.empty() ? "" : ", ") + power.name + " (" +
+                  (energy.joules.has_value() ? energy.share.reason() : energy.joules.reason()) + ")";
     out.switches.push_back(std::move(energy));
   }
   if (machines.empty() || !missing.empty()) {
@@ -103,7 +114,8 @@ EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vecto
   if (switches.empty()) {
     out.tokens_per_joule_with_network = NotMeasured{"no switch was read"};
   } else if (!no_node.empty()) {
-    out.tokens_per_joule_with_network = NotMeasured{"only GPU power of " + no_node + ": wall power of switches is another measure"};
+    out.tokens_per_joule_with_network =
+        NotMeasured{"only GPU power of " + no_node + ": wall power of switches is another measure"};
   } else if (!no_ports.empty()) {
     out.tokens_per_joule_with_network = NotMeasured{"no network share of " + no_ports};
   } else {

@@ -13,11 +13,12 @@ struct Joules {
   double joules = 0;
   double covered_seconds = 0;  // of the window; gaps longer than 30 s are left out
 };
-// Trapezoid between consecutive samples (watts) at most 30 s apart, over [from, to]; samples outside the window
-// serve to interpolate at its edges. Not measured without two such samples.
+// Trapezoid between consecutive samples (watts) at most 30 s apart, over [from, to]; samples outside the
+// window serve to interpolate at its edges. Not measured without two such samples.
 Measured<Joules> Integrate(const std::vector<Sample>& watts, Nanoseconds from, Nanoseconds to);
 
-// Power series of one machine, best first: BMC node power, node power its telemetry sampled, its GPUs together.
+// Power series of one machine, best first: BMC node power, node power its telemetry sampled, its GPUs
+// together.
 struct MachinePower {
   std::string machine;
   std::vector<Sample> bmc, telemetry;
@@ -36,24 +37,24 @@ MachineEnergy EnergyOf(const MachinePower& power, Nanoseconds from, Nanoseconds 
 
 struct SwitchPower {
   std::string name;
-  std::vector<double> input_watts;          // readings of the job: sum of its PSU inputs
+  std::vector<double> input_watts;               // readings of the job: sum of its PSU inputs
   std::optional<uint64_t> ports_used, ports_up;  // nothing: the switch does not report its ports
 };
 struct SwitchEnergy {
   std::string name;
-  Measured<double> joules;                  // mean power times the window's length
-  Measured<double> share;                   // the pool's part of it
+  Measured<double> joules;  // mean power times the window's length
+  Measured<double> share;   // the pool's part of it
 };
 
 struct EnergyFigures {
   std::vector<MachineEnergy> machines;
   std::vector<SwitchEnergy> switches;
-  Measured<double> joules;                  // machines only
+  Measured<double> joules;  // machines only
   Measured<double> tokens_per_joule;
   Measured<double> tokens_per_joule_with_network;
 };
 // The network figure needs node power of every machine and the ports of every switch.
-EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vector<SwitchPower>& switches, Nanoseconds from,
-                     Nanoseconds to, double output_tokens);
+EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vector<SwitchPower>& switches,
+                     Nanoseconds from, Nanoseconds to, double output_tokens);
 
 }  // namespace poolmark::stats

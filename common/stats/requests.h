@@ -1,5 +1,6 @@
-// The latency figures of a window, from the client's record of every request (methodology, "What is measured"; decisions
-// M3, M4, M5, M18). Records come one at a time, so that a million of them need little memory. Not thread-safe.
+// The latency figures of a window, from the client's record of every request (methodology, "What is
+// measured"; decisions M3, M4, M5, M18). Records come one at a time, so that a million of them need little
+// memory. Not thread-safe.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,17 +14,17 @@ namespace poolmark::stats {
 
 // What the figures need of one request; seconds from the start of the load.
 struct RequestFacts {
-  double start = 0;                        // scheduled (open loop) or actual send
-  double sent = 0;                         // actual send
+  double start = 0;  // scheduled (open loop) or actual send
+  double sent = 0;   // actual send
   double end = 0;
   std::optional<double> first_output, last_output;
-  std::optional<double> lateness;          // the program saw it later than the kernel
-  std::optional<double> sent_late;         // actual send after the scheduled one
-  int64_t input_tokens = -1;               // -1: the engine sent no usage
+  std::optional<double> lateness;   // the program saw it later than the kernel
+  std::optional<double> sent_late;  // actual send after the scheduled one
+  int64_t input_tokens = -1;        // -1: the engine sent no usage
   int64_t cached_tokens = -1;
   int64_t output_tokens = 0;
   int64_t first_event_tokens = 1;
-  bool counted = false;                    // output tokens counted from events
+  bool counted = false;  // output tokens counted from events
   bool ok = true;
   bool primer = false;
   std::vector<std::pair<double, uint32_t>> events;  // arrival, tokens
@@ -34,9 +35,9 @@ std::optional<double> TimeToFirstToken(const RequestFacts& request);
 std::optional<double> TimePerOutputToken(const RequestFacts& request);
 
 struct Slo {
-  std::string name;        // "mlperf-llama2-70b"
+  std::string name;  // "mlperf-llama2-70b"
   std::string title;
-  std::string source;      // where the limits come from
+  std::string source;  // where the limits come from
   double ttft_seconds = 0;
   double tpot_seconds = 0;
   std::string note;
@@ -45,29 +46,30 @@ struct Slo {
 struct Goodput {
   std::string slo;
   double good_per_second = 0;
-  double share = 0;                          // of the requests of the window, failed ones included
-  double share_ttft = 0, share_tpot = 0;     // met each limit
+  double share = 0;                              // of the requests of the window, failed ones included
+  double share_ttft = 0, share_tpot = 0;         // met each limit
   std::vector<std::pair<double, double>> curve;  // scale of both limits -> good requests per second
 };
 
 struct RequestFigures {
-  uint64_t requests = 0;   // started in the window, primers excluded
+  uint64_t requests = 0;  // started in the window, primers excluded
   uint64_t failed = 0;
   Measured<Distribution> ttft, tpot, itl, latency;
   Measured<Distribution> lateness, sent_late;
   double output_tokens = 0;
   double output_tokens_per_second = 0;
   double requests_per_second = 0;
-  std::optional<double> client_prompt_tokens;   // nothing: a request came without usage
+  std::optional<double> client_prompt_tokens;  // nothing: a request came without usage
   std::optional<double> client_cached_tokens;
-  uint64_t counted = 0;     // requests whose output tokens were counted from events
-  double achieved_concurrency = 0;   // time-weighted, over the window
+  uint64_t counted = 0;             // requests whose output tokens were counted from events
+  double achieved_concurrency = 0;  // time-weighted, over the window
   uint64_t peak_concurrency = 0;
   std::vector<Goodput> goodput;
   std::vector<std::pair<double, double>> ttft_curve, tpot_curve;  // share -> seconds, for percentile plots
 };
 
-// Window [from, to) in seconds. Only requests that start inside count; their tokens after the end (drain) too.
+// Window [from, to) in seconds. Only requests that start inside count; their tokens after the end (drain)
+// too.
 class RequestAccumulator {
  public:
   RequestAccumulator(double from, double to, std::vector<Slo> slos);

@@ -13,7 +13,8 @@ namespace {
 
 std::string At(const std::string& where, const YAML::Node& node) {
   const auto mark = node.Mark();
-  return mark.line < 0 ? where : where + ":" + std::to_string(mark.line + 1) + ":" + std::to_string(mark.column + 1);
+  return mark.line < 0 ? where
+                       : where + ":" + std::to_string(mark.line + 1) + ":" + std::to_string(mark.column + 1);
 }
 
 void ReadOne(const YAML::Node& node, const std::string& where, std::vector<Slo>* out, Errors* errors) {
@@ -29,10 +30,14 @@ void ReadOne(const YAML::Node& node, const std::string& where, std::vector<Slo>*
       continue;
     }
     const auto text = pair.second.as<std::string>("");
-    if (key == "name") slo.name = text;
-    else if (key == "title") slo.title = text;
-    else if (key == "source") slo.source = text;
-    else if (key == "note") slo.note = text;
+    if (key == "name")
+      slo.name = text;
+    else if (key == "title")
+      slo.title = text;
+    else if (key == "source")
+      slo.source = text;
+    else if (key == "note")
+      slo.note = text;
     else if (key == "ttft" || key == "tpot") {
       const auto time = ParseDuration(text);
       if (!time.ok() || *time <= Nanoseconds(0)) {
@@ -44,8 +49,10 @@ void ReadOne(const YAML::Node& node, const std::string& where, std::vector<Slo>*
       fail(pair.first, "unknown key '" + key + "': a preset has name, title, ttft, tpot, source, note");
     }
   }
-  for (const auto& [name, missing] : {std::pair{"name", slo.name.empty()}, {"source", slo.source.empty()},
-                                      {"ttft", slo.ttft_seconds == 0}, {"tpot", slo.tpot_seconds == 0}}) {
+  for (const auto& [name, missing] : {std::pair{"name", slo.name.empty()},
+                                      {"source", slo.source.empty()},
+                                      {"ttft", slo.ttft_seconds == 0},
+                                      {"tpot", slo.tpot_seconds == 0}}) {
     if (missing) fail(node, std::string(name) + " is missing");
   }
   out->push_back(std::move(slo));
@@ -76,7 +83,8 @@ Result<std::vector<Slo>> ReadSloDirectory(const std::string& directory) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
     POOLMARK_ASSIGN_OR_RETURN(auto slos, ReadSlos(text, path));
     for (Slo& slo : slos) {
-      const bool twice = std::any_of(all.begin(), all.end(), [&](const Slo& other) { return other.name == slo.name; });
+      const bool twice =
+          std::any_of(all.begin(), all.end(), [&](const Slo& other) { return other.name == slo.name; });
       if (twice) return InvalidInput(path, "the preset " + slo.name + " is there twice");
       all.push_back(std::move(slo));
     }

@@ -7,12 +7,13 @@ namespace poolmark::stats {
 namespace {
 
 constexpr double kClockNoteSeconds = 0.010;
-constexpr double kRightShare = 0.8;   // M11
+constexpr double kRightShare = 0.8;  // M11
 constexpr double kWrongShare = 0.1;
 
 std::string Seconds(double value) {
   char text[48];
-  std::snprintf(text, sizeof text, std::abs(value) < 1 ? "%.1f ms" : "%.1f s", std::abs(value) < 1 ? value * 1e3 : value);
+  std::snprintf(text, sizeof text, std::abs(value) < 1 ? "%.1f ms" : "%.1f s",
+                std::abs(value) < 1 ? value * 1e3 : value);
   return text;
 }
 
@@ -41,13 +42,17 @@ void JudgeClocks(const Evidence& evidence, Verdict* verdict) {
     const double offset = std::abs(clock.worst_offset_seconds);
     const double step = std::abs(clock.step_seconds);
     if (offset > evidence.clock_limit_seconds) {
-      verdict->reasons.push_back({Reason::kClockDrift, clock.machine + ": " + Seconds(clock.worst_offset_seconds) +
-                                                           " off the head's clock (limit " + Seconds(evidence.clock_limit_seconds) + ")"});
+      verdict->reasons.push_back({Reason::kClockDrift, clock.machine + ": " +
+                                                           Seconds(clock.worst_offset_seconds) +
+                                                           " off the head's clock (limit " +
+                                                           Seconds(evidence.clock_limit_seconds) + ")"});
     } else if (step > evidence.clock_limit_seconds) {
-      verdict->reasons.push_back({Reason::kClockDrift, clock.machine + ": the wall clock jumped by " + Seconds(clock.step_seconds) +
-                                                           " (limit " + Seconds(evidence.clock_limit_seconds) + ")"});
+      verdict->reasons.push_back({Reason::kClockDrift, clock.machine + ": the wall clock jumped by " +
+                                                           Seconds(clock.step_seconds) + " (limit " +
+                                                           Seconds(evidence.clock_limit_seconds) + ")"});
     } else if (offset > kClockNoteSeconds) {
-      verdict->notes.push_back(clock.machine + ": clock " + Seconds(clock.worst_offset_seconds) + " off the head's, within the limit of " +
+      verdict->notes.push_back(clock.machine + ": clock " + Seconds(clock.worst_offset_seconds) +
+                               " off the head's, within the limit of " +
                                Seconds(evidence.clock_limit_seconds));
     }
   }
@@ -75,11 +80,13 @@ void JudgeState(const StateEvidence& state, Verdict* verdict) {
   if (state.declared != "empty") return;
   for (const auto& tier : state.tiers) {
     if (!tier.held.has_value()) {
-      verdict->reasons.push_back({Reason::kStartingState, tier.process + ": could not be shown empty by " + tier.method + " (" + tier.held.reason() + ")"});
+      verdict->reasons.push_back({Reason::kStartingState, tier.process + ": could not be shown empty by " +
+                                                              tier.method + " (" + tier.held.reason() + ")"});
     } else if (*tier.held != 0) {
       char text[32];
       std::snprintf(text, sizeof text, "%.15g", *tier.held);
-      verdict->reasons.push_back({Reason::kStartingState, tier.process + ": " + tier.method + " shows " + text + ", the declared state is empty"});
+      verdict->reasons.push_back({Reason::kStartingState, tier.process + ": " + tier.method + " shows " +
+                                                              text + ", the declared state is empty"});
     }
   }
 }
@@ -87,8 +94,9 @@ void JudgeState(const StateEvidence& state, Verdict* verdict) {
 }  // namespace
 
 std::string_view ReasonName(Reason reason) {
-  static constexpr std::string_view names[] = {"machine_silent", "clock_drift", "counter_backwards", "wrong_path",
-                                               "kv_format", "starting_state", "no_accuracy", "interrupted"};
+  static constexpr std::string_view names[] = {"machine_silent", "clock_drift", "counter_backwards",
+                                               "wrong_path",     "kv_format",   "starting_state",
+                                               "no_accuracy",    "interrupted"};
   return names[static_cast<int>(reason)];
 }
 
@@ -109,32 +117,40 @@ Verdict Judge(const Evidence& evidence) {
   Verdict verdict;
   for (const auto& silence : evidence.silences) {
     if (silence.seconds <= evidence.silence_limit_seconds) continue;
-    verdict.reasons.push_back({Reason::kMachineSilent, silence.machine + ": nothing heard for " + Seconds(silence.seconds) + " (limit " +
-                                                           Seconds(evidence.silence_limit_seconds) + ")" +
-                                                           (silence.from.empty() ? "" : " from " + silence.from + " on")});
+    verdict.reasons.push_back(
+        {Reason::kMachineSilent, silence.machine + ": nothing heard for " + Seconds(silence.seconds) +
+                                     " (limit " + Seconds(evidence.silence_limit_seconds) + ")" +
+                                     (silence.from.empty() ? "" : " from " + silence.from + " on")});
   }
   JudgeClocks(evidence, &verdict);
   for (const auto& reset : evidence.resets) {
     char change[96];
     std::snprintf(change, sizeof change, "from %.15g to %.15g", reset.before, reset.after);
-    verdict.reasons.push_back({Reason::kCounterBackwards, (reset.process.empty() ? reset.machine : reset.process) + ": " +
-                                                              (reset.series.empty() ? "the process started anew" : reset.series + " went " + change) +
-                                                              (reset.at.empty() ? "" : " at " + reset.at)});
+    verdict.reasons.push_back(
+        {Reason::kCounterBackwards,
+         (reset.process.empty() ? reset.machine : reset.process) + ": " +
+             (reset.series.empty() ? "the process started anew" : reset.series + " went " + change) +
+             (reset.at.empty() ? "" : " at " + reset.at)});
   }
   JudgePaths(evidence, &verdict);
   for (const auto& format : evidence.formats) {
-    verdict.reasons.push_back({Reason::kKvFormat, format.reader + " reads " + format.field + " " + format.read_as + ", " + format.writer +
-                                                      " wrote " + format.written_as});
+    verdict.reasons.push_back({Reason::kKvFormat, format.reader + " reads " + format.field + " " +
+                                                      format.read_as + ", " + format.writer + " wrote " +
+                                                      format.written_as});
   }
   JudgeState(evidence.state, &verdict);
   const AccuracyEvidence& accuracy = evidence.accuracy;
   if (!accuracy.compression.empty() && accuracy.compression != "none") {
     if (accuracy.verdict.empty()) {
-      verdict.reasons.push_back({Reason::kNoAccuracy, "KV compression is " + accuracy.compression + ", the job has no accuracy result"});
+      verdict.reasons.push_back({Reason::kNoAccuracy, "KV compression is " + accuracy.compression +
+                                                          ", the job has no accuracy result"});
     } else if (accuracy.verdict == "INVALID") {
-      verdict.reasons.push_back({Reason::kNoAccuracy, "KV compression is " + accuracy.compression + ", its accuracy result is INVALID (" + accuracy.directory + ")"});
+      verdict.reasons.push_back({Reason::kNoAccuracy, "KV compression is " + accuracy.compression +
+                                                          ", its accuracy result is INVALID (" +
+                                                          accuracy.directory + ")"});
     } else {
-      verdict.notes.push_back("KV compression is " + accuracy.compression + ", accuracy: " + accuracy.verdict + " (" + accuracy.directory + ")");
+      verdict.notes.push_back("KV compression is " + accuracy.compression +
+                              ", accuracy: " + accuracy.verdict + " (" + accuracy.directory + ")");
     }
   }
   if (!evidence.interrupted.empty()) verdict.reasons.push_back({Reason::kInterrupted, evidence.interrupted});
@@ -147,15 +163,18 @@ PathJudgement JudgePath(const PathEvidence& path) {
   const Measured<double>& on = rdma ? path.rdma_bytes : path.tcp_bytes;
   const Measured<double>& off = rdma ? path.tcp_bytes : path.rdma_bytes;
   if (path.expected_bytes <= 0) return {PathVerdict::kIdle, pair + "no KV moved"};
-  if (!on.has_value()) return {PathVerdict::kNotMeasured, pair + path.intended + " bytes not measured: " + on.reason()};
+  if (!on.has_value())
+    return {PathVerdict::kNotMeasured, pair + path.intended + " bytes not measured: " + on.reason()};
   const double share = *on / path.expected_bytes;
-  const std::string figures = Bytes(path.expected_bytes) + " of KV, " + Shown(path.rdma_bytes) + " over RDMA, " + Shown(path.tcp_bytes) + " over TCP";
+  const std::string figures = Bytes(path.expected_bytes) + " of KV, " + Shown(path.rdma_bytes) +
+                              " over RDMA, " + Shown(path.tcp_bytes) + " over TCP";
   // A TCP stack whose bytes went over RDMA: the Ethernet totals may hold both, so the other path decides.
   if (!rdma && off.has_value() && *off >= kRightShare * path.expected_bytes) {
     return {PathVerdict::kWrong, pair + "intended tcp, " + figures};
   }
   if (share >= kRightShare) return {PathVerdict::kRight, pair + figures};
-  if (share >= kWrongShare) return {PathVerdict::kMixed, pair + "mixed paths, intended " + path.intended + ", " + figures};
+  if (share >= kWrongShare)
+    return {PathVerdict::kMixed, pair + "mixed paths, intended " + path.intended + ", " + figures};
   return {PathVerdict::kWrong, pair + "intended " + path.intended + ", " + figures};
 }
 

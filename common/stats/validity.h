@@ -1,5 +1,5 @@
-// Is a repeat valid? Pure functions from stored evidence to reasons (methodology, "When a result counts"; decision
-// M1). The same evidence in a results directory gives the same verdict again. Thread-safe.
+// Is a repeat valid? Pure functions from stored evidence to reasons (methodology, "When a result counts";
+// decision M1). The same evidence in a results directory gives the same verdict again. Thread-safe.
 #pragma once
 #include <optional>
 #include <string>
@@ -21,8 +21,8 @@ enum class Reason {
   kNoAccuracy,
   kInterrupted,  // ours: the repeat did not run to its end, so there is nothing to judge (design, promise 8)
 };
-// "machine_silent", "clock_drift", "counter_backwards", "wrong_path", "kv_format", "starting_state", "no_accuracy",
-// "interrupted".
+// "machine_silent", "clock_drift", "counter_backwards", "wrong_path", "kv_format", "starting_state",
+// "no_accuracy", "interrupted".
 std::string_view ReasonName(Reason reason);
 // The methodology's own sentence: "a machine stopped responding during the job".
 std::string_view ReasonSentence(Reason reason);
@@ -37,8 +37,8 @@ struct InvalidReason {
 // No sample and no heartbeat for longer than 10 s between launch and collection (M10).
 struct SilenceEvidence {
   std::string machine;
-  double seconds = 0;         // longest silence
-  std::string from;           // RFC 3339
+  double seconds = 0;  // longest silence
+  std::string from;    // RFC 3339
 };
 // Offsets to the head's clock seen during the repeat (M9), and steps of the wall clock.
 struct ClockEvidence {
@@ -52,15 +52,15 @@ struct ClockEvidence {
 struct ResetEvidence {
   std::string machine;
   std::string process;
-  std::string series;         // "" when the process itself was seen to restart
+  std::string series;  // "" when the process itself was seen to restart
   double before = 0, after = 0;
   std::string at;
 };
 // Bytes between a pair of machines by path (M11).
 struct PathEvidence {
   std::string from, to;
-  std::string intended;                 // "tcp" or "rdma"
-  double expected_bytes = 0;            // KV bytes that the engines or caches say they moved
+  std::string intended;       // "tcp" or "rdma"
+  double expected_bytes = 0;  // KV bytes that the engines or caches say they moved
   Measured<double> rdma_bytes;
   Measured<double> tcp_bytes;
   bool simulated = false;
@@ -73,19 +73,19 @@ struct FormatEvidence {
 };
 // What the tiers held before the repeat (M22).
 struct StateEvidence {
-  std::string declared;                 // "empty", "warm" or "attached"
+  std::string declared;  // "empty", "warm" or "attached"
   struct Tier {
     std::string process;
-    std::string method;                 // "DBSIZE", "canary", "series …", "restart"
-    Measured<double> held;              // keys, tokens or hits; 0 is empty
+    std::string method;     // "DBSIZE", "canary", "series …", "restart"
+    Measured<double> held;  // keys, tokens or hits; 0 is empty
   };
   std::vector<Tier> tiers;
 };
 // Accuracy of a stack that compresses KV.
 struct AccuracyEvidence {
   std::string compression = "none";
-  std::string verdict;                  // PASS, FAIL, UNDERPOWERED, INVALID or "" (none)
-  std::string directory;                // quality/<stack>
+  std::string verdict;    // PASS, FAIL, UNDERPOWERED, INVALID or "" (none)
+  std::string directory;  // quality/<stack>
 };
 
 struct Evidence {
@@ -98,18 +98,18 @@ struct Evidence {
   std::vector<FormatEvidence> formats;
   StateEvidence state;
   AccuracyEvidence accuracy;
-  std::string interrupted;              // why the repeat did not run to its end; empty: it did
+  std::string interrupted;  // why the repeat did not run to its end; empty: it did
 };
 
 struct Verdict {
   bool valid() const { return reasons.empty(); }
   std::vector<InvalidReason> reasons;
-  std::vector<std::string> notes;       // worth saying, no reason: clock above 10 ms, path not measured, …
+  std::vector<std::string> notes;  // worth saying, no reason: clock above 10 ms, path not measured, …
 };
 Verdict Judge(const Evidence& evidence);
 
-// Path of one pair: at least 80 % of the expected bytes on the intended path is right; under 10 % on it with the
-// bytes seen on the other is wrong; between is mixed, which is wrong too.
+// Path of one pair: at least 80 % of the expected bytes on the intended path is right; under 10 % on it with
+// the bytes seen on the other is wrong; between is mixed, which is wrong too.
 enum class PathVerdict { kRight, kMixed, kWrong, kIdle, kNotMeasured };
 struct PathJudgement {
   PathVerdict verdict;

@@ -9,7 +9,8 @@ std::string_view WarningName(Warning warning) {
 
 std::string_view WarningSentence(Warning warning) {
   static constexpr std::string_view sentences[] = {
-      "The load ran out of sessions. The data set had fewer sessions than the load duration needed, so users stopped "
+      "The load ran out of sessions. The data set had fewer sessions than the load duration needed, so users "
+      "stopped "
       "before the load ended and the measured window is not full.",
       "More than 1% of the requests in the measured window failed.",
       "Less than 300 s was measured. A shorter window is too brief to average out normal variation."};

@@ -7,9 +7,9 @@
 namespace poolmark::stats {
 
 struct WarningFacts {
-  bool held_load = false;       // agentic replay: only it can run out of sessions
-  bool ran_out = false;         // users stopped before the load ended for want of sessions
-  uint64_t requests = 0;        // of the measured window
+  bool held_load = false;  // agentic replay: only it can run out of sessions
+  bool ran_out = false;    // users stopped before the load ended for want of sessions
+  uint64_t requests = 0;   // of the measured window
   uint64_t failed = 0;
   double measured_seconds = 0;
 };

@@ -18,7 +18,8 @@ std::string Read(std::string_view bytes, size_t step) {
     for (bool more = true; more;) {
       pending.erase(0, parser.Feed(pending));
       more = false;
-      if (parser.state() == RequestParser::State::kBad) return result + "bad" + std::to_string(parser.error_status());
+      if (parser.state() == RequestParser::State::kBad)
+        return result + "bad" + std::to_string(parser.error_status());
       if (parser.state() == RequestParser::State::kDone) {
         if (parser.request().body.size() > 4096) std::abort();
         result += parser.request().method + "|" + parser.request().path + "|" + parser.request().body + "\n";
