@@ -143,6 +143,31 @@ TEST_CASE("Ctrl-C ends with 130, a drained server and a complete record file", "
   }
 }
 
+TEST_CASE("a client that is held up measures its own delay and marks its figures", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 3, .first = milliseconds(20), .between = milliseconds(2)});
+  const TempDir dir;
+  std::vector<std::string> argv = {kProgram, "load"};
+  for (const std::string& word :
+       Quick(server, {"-c", "8", "--duration", "60s", "--loops", "1", "--out", dir / "o", "-o", "json"}))
+    argv.push_back(word);
+  Process process(argv, dir / "run");
+  // The program stands still for a third of the time, as on a machine that has too much to do.
+  for (int stop = 0; stop < 8; ++stop) {
+    const int before = server.requests();
+    while (server.requests() < before + 40) std::this_thread::sleep_for(milliseconds(2));
+    process.Signal(SIGSTOP);
+    std::this_thread::sleep_for(milliseconds(100));
+    process.Signal(SIGCONT);
+  }
+  process.Signal(SIGINT);
+  REQUIRE(process.Wait(20000) == 130);
+  const Json summary = *ParseJson(process.out());
+  CHECK(summary["client"]["lateness_ms"]["max"].get<double>() > 60);
+  CHECK(summary["client"]["limited"] == true);
+  CHECK(process.out().find("too slow for the load") != std::string::npos);
+}
+
 TEST_CASE("a plan file runs a workload and tells its progress as JSON lines", "[live][D3]") {
   if (NoProgram()) return;
   TokenServer server({.tokens = 3, .first = milliseconds(10)});
