@@ -19,6 +19,13 @@ std::vector<std::string> KeysOf(const std::string& name, const Labels& labels) {
   for (const auto& [label, value] : labels) {
     if (Splits(label)) keys.push_back(name + "{" + label + "=" + value + "}");
   }
+  // Bytes of tiers are told by two labels together.
+  std::string tier, direction;
+  for (const auto& [label, value] : labels) {
+    if (label == "tier") tier = value;
+    if (label == "direction") direction = value;
+  }
+  if (!tier.empty() && !direction.empty()) keys.push_back(name + "{tier=" + tier + ",direction=" + direction + "}");
   return keys;
 }
 

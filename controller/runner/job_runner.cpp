@@ -118,6 +118,7 @@ std::optional<JobRunner::Decision> JobRunner::Decide(const StepOutcome& outcome)
 
 void JobRunner::Run(std::stop_token shutdown) {
   shutdown_ = shutdown;
+  run_.shutdown = shutdown;
   std::stop_callback on_shutdown(shutdown, [this] {
     std::lock_guard lock(mutex_);
     step_stop_.request_stop();

@@ -244,7 +244,7 @@ class Repeat {
     request.set_id(id);
     request.set_grace_ns(run_.force() ? 0 : Nanoseconds(std::chrono::seconds(5)).count());
     if (run_.registry->Silence(run_.plan->head) < run_.registry->timing().silent)
-      (void)(*link)->StopProcess(request, {});
+      (void)(*link)->StopProcess(request, run_.shutdown);
     return StepOutcome::Stopped();
   }
 

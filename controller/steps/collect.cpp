@@ -11,6 +11,7 @@
 #include "common/stats/slo.h"
 #include "controller/steps/load_plan.h"
 #include "controller/steps/sample_facts.h"
+#include "controller/steps/transfers.h"
 
 namespace poolmark::controller {
 namespace {
@@ -129,6 +130,11 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   const std::string requests = JoinPath(record.directory, std::string(results::kRequestsFile));
   facts.reuse = record.has_requests ? ReuseOf(run, stack, record, requests, facts)
                                     : results::NoReuse("the load left no records");
+  facts.transfers = TransfersOf(stack, samples, run.line_rate_bits);
+  for (const results::TransferFacts& transfer : facts.transfers) {
+    if (transfer.bytes.has_value())
+      facts.evidence.paths.push_back(PathOf(run, transfer, samples, stack.simulated));
+  }
   auto figures = record.has_requests ? results::ComputeRepeat(facts, requests)
                                      : results::ComputeRepeat(
                                            facts, [](stats::RequestFacts*) -> Result<bool> { return false; });

@@ -22,14 +22,14 @@ Status FetchFile(const JobRun& run, const std::string& machine, const std::strin
   bool complete = false;
   Status written;
   // A broken stream is resumed from what is on disk.
-  for (int attempt = 0; attempt < 5 && !complete; ++attempt) {
+  for (int attempt = 0; attempt < 5 && !complete && !run.shutdown.stop_requested(); ++attempt) {
     v1::FetchFileRequest request;
     *request.mutable_lease() = run.Lease(machine);
     request.set_path(path);
     request.set_offset(have);
     std::string expected;
     uint64_t size = 0;
-    Status status = link->FetchFile(request, {}, [&](const v1::FetchFileResponse& chunk) {
+    Status status = link->FetchFile(request, run.shutdown, [&](const v1::FetchFileResponse& chunk) {
       if (!chunk.data().empty()) {
         written = AppendFile(part, chunk.data(), false);
         digest.Update(chunk.data());
@@ -57,7 +57,7 @@ Status FetchFile(const JobRun& run, const std::string& machine, const std::strin
       (void)RemoveTree(part);
       return status;
     }
-    WaitFor({}, run.timing.poll);
+    WaitFor(run.shutdown, run.timing.poll);
   }
   if (!complete) {
     (void)RemoveTree(part);
@@ -74,7 +74,7 @@ Status FetchLog(const JobRun& run, const std::string& machine, const std::string
   request.set_id(process);
   request.set_tail_bytes(kLogTail);
   std::string text;
-  POOLMARK_RETURN_IF_ERROR(link->StreamLogs(request, {}, [&](const v1::StreamLogsResponse& chunk) {
+  POOLMARK_RETURN_IF_ERROR(link->StreamLogs(request, run.shutdown, [&](const v1::StreamLogsResponse& chunk) {
     if (chunk.lost_bytes() > 0) absl::StrAppend(&text, "[", chunk.lost_bytes(), " bytes rotated away]\n");
     text += chunk.data();
     return text.size() < 2 * kLogTail;

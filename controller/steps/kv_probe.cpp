@@ -120,8 +120,9 @@ Result<EngineReading> Read(const JobRun& run, const StackPlan& stack, const Plan
 
 stats::EngineAttribution Between(const StackPlan& stack, const PlannedProcess& engine,
                                  const std::string& version, const EngineReading& before,
-                                 const EngineReading& after) {
+                                 const EngineReading& after, bool alone) {
   stats::EngineFacts facts = EngineFactsOf(stack, engine);
+  if (alone) facts.role = stats::EngineFacts::Role::kAggregated;
   facts.version = version;
   facts.deltas = Difference(before.engine, after.engine);
   facts.cache = Difference(before.cache, after.cache);

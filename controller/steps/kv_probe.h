@@ -34,9 +34,10 @@ struct EngineReading {
   Totals cache;
 };
 Result<EngineReading> Read(const JobRun& run, const StackPlan& stack, const PlannedProcess& engine);
-// Where the prompt tokens between two readings came from.
+// Where the prompt tokens between two readings came from. `alone`: the engine was asked directly, whatever its
+// role in the pool.
 stats::EngineAttribution Between(const StackPlan& stack, const PlannedProcess& engine,
                                  const std::string& version, const EngineReading& before,
-                                 const EngineReading& after);
+                                 const EngineReading& after, bool alone = false);
 
 }  // namespace poolmark::controller

@@ -53,7 +53,7 @@ v1::Reason DeathReason(JobRun* run, const ProcessWatch::Death& death, const std:
       logs.set_tail_bytes(4096);
       std::string tail;
       // Not run->stop: the reason is wanted after a cancel too; the agent ends a stream that does not follow.
-      (void)(*link)->StreamLogs(logs, {}, [&](const v1::StreamLogsResponse& response) {
+      (void)(*link)->StreamLogs(logs, run->shutdown, [&](const v1::StreamLogsResponse& response) {
         tail += response.data();
         return tail.size() < 8192;
       });

@@ -144,7 +144,7 @@ class Resetter {
       do {
         auto after = Read(run_, stack_, process);
         if (!after.ok()) continue;
-        stats::EngineAttribution moved = Between(stack_, process, "", *before, *after);
+        stats::EngineAttribution moved = Between(stack_, process, "", *before, *after, true);
         if (!moved.sources.has_value()) {
           hits = NotMeasured{moved.sources.reason()};
         } else if (moved.sources.value().prompt > 0) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/time_format.h"
 #include "common/results/samples.h"
@@ -49,6 +50,21 @@ bool IsUsage(const std::string& name) {
   return name == "vllm:kv_cache_usage_perc" || name == "vllm:gpu_cache_usage_perc" ||
          name == "sglang:token_usage" || name == "llamacpp:kv_cache_usage_ratio" ||
          name == "trtllm_kv_cache_utilization";
+}
+// vLLM says its cache's size in labels of one gauge (vllm:cache_config_info).
+Measured<double> CapacityOf(const results::SampleLog& log, const std::string& source) {
+  for (const results::SampleSeries& series : log.series) {
+    if (series.source != source || !series.name.ends_with("cache_config_info")) continue;
+    auto number = [&](const char* label, double* out) {
+      auto found = series.labels.find(label);
+      return found != series.labels.end() && absl::SimpleAtod(found->second, out);
+    };
+    double tokens = 0, blocks = 0, block = 0;
+    if (number("kv_cache_size_tokens", &tokens) && tokens > 0) return tokens;
+    if (number("num_gpu_blocks", &blocks) && number("block_size", &block) && blocks * block > 0)
+      return blocks * block;
+  }
+  return NotMeasured{"not exposed by this engine"};
 }
 bool IsPower(const std::string& unit, const std::string& name) {
   return unit == "watts" || unit == "W" || name.ends_with("_watts") || name.ends_with("_power_usage");
@@ -99,7 +115,7 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
           cache.process = process.spec.id();
           cache.machine = machine;
           cache.series = series.name;
-          cache.capacity_tokens = NotMeasured{"not exposed by this engine"};
+          cache.capacity_tokens = CapacityOf(*log, process.spec.id());
           if (time > 0) {
             cache.usage_mean = sum / time;
             cache.usage_peak = peak;
@@ -138,6 +154,16 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
       longest = std::max(longest, gap.to - gap.from);
     }
     facts.longest_gap[machine] = longest;
+    for (const results::SampleSeries& series : log->series) {
+      const bool net = series.name == "node_network_transmit_bytes_total";
+      const bool rdma = series.name == "node_infiniband_port_data_transmitted_bytes_total";
+      auto device = series.labels.find("device");
+      auto values = log->values.find(series.id);
+      if ((!net && !rdma) || device == series.labels.end() || values == log->values.end()) continue;
+      stats::CounterChange change = stats::ChangeOver(values->second, window.from, end, false);
+      if (!change.change.has_value()) continue;
+      facts.sent_by_device[machine][absl::StrCat(net ? "net:" : "rdma:", device->second)] += *change.change;
+    }
     for (const results::SampleSeries& series : log->series) {
       if (!IsPower(series.unit, series.name)) continue;
       auto values = log->values.find(series.id);

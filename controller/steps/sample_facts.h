@@ -21,6 +21,8 @@ struct SampleFacts {
   std::vector<results::PowerSeries> power;
   std::vector<stats::ResetEvidence> resets;
   std::map<std::string, Nanoseconds> longest_gap;  // machine -> without any sample, inside the load
+  // Machine -> "net:<device>" or "rdma:<device>" -> bytes sent in the window.
+  std::map<std::string, std::map<std::string, double>> sent_by_device;
   std::vector<std::string> notes;
 };
 

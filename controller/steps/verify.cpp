@@ -137,6 +137,16 @@ class Verifier {
     return End(check, true, absl::StrCat("prompt tokens counted: ", absl::StrJoin(seen, ", ")));
   }
 
+  // Prefill and decode engines are reached through the router; asked directly they compute a prompt by themselves,
+  // which is what a canary needs. Those that refuse have none.
+  void Canaries() {
+    for (const PlannedProcess* engine : engines_) {
+      const std::string prompt = Prompt(absl::StrCat("canary/", engine->spec.id()));
+      auto answer = Ask(run_, engine->machine, engine->base_url, evidence_.model, prompt, 1);
+      if (answer.ok()) evidence_.canaries[engine->spec.id()] = prompt;
+    }
+  }
+
   // Reads until `good` or the time is over.
   template <class Good>
   bool Until(Good good, const PlannedProcess& engine, Nanoseconds within) {
@@ -276,6 +286,7 @@ class Verifier {
           ProveMoved(check->id(), *engine, before[engine], *after);
           Proof(check->id(), *engine, "prompt tokens received from prefill", 0, moved.transferred_tokens,
                 "more than 0");
+          Canaries();
           return End(check, true,
                      absl::StrCat(engine->spec.id(), " on ", engine->machine, " generated ",
                                   answer->completion_tokens.value_or(0), " tokens from ",
