@@ -15,7 +15,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 500);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
+  // Despite its name also the least time that one attempt to connect gets, handshake included: a controller
+  // to which a thousand agents return at once needs seconds for it.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 10'000);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, 1 << 20);  // errors of a whole spec come as details
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
