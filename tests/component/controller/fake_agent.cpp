@@ -1,0 +1,424 @@
+#include "tests/component/controller/fake_agent.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/base/digest.h"
+#include "common/base/files.h"
+#include "common/base/zstd_file.h"
+#include "common/load/record_codec.h"
+#include "tests/support/temp_dir.h"
+
+namespace poolmark::test {
+namespace {
+
+constexpr char kWorkDir[] = "/var/lib/poolmark-fake";
+
+// Twenty good requests of a load of two seconds.
+std::string Records() {
+  std::string text;
+  for (int i = 0; i < 20; ++i) {
+    load::RequestRecord record;
+    record.session = static_cast<uint64_t>(i);
+    record.session_id = absl::StrCat("s", i);
+    record.started = record.sent = i * 100'000'000ll;
+    record.first_byte = record.first_output = record.started + 20'000'000;
+    record.first_answer_output = record.first_output;
+    record.last_output = record.end = record.started + 90'000'000;
+    record.events = {{record.started + 20'000'000, 1}, {record.started + 90'000'000, 1}};
+    record.input_tokens = 100;
+    record.cached_tokens = 40;
+    record.output_tokens = 2;
+    load::AppendRecord(record, &text);
+  }
+  TempDir dir;
+  auto writer = ZstdWriter::Create(dir / "r.zst");
+  (void)(*writer)->Write(text);
+  (void)(*writer)->Finish();
+  return *ReadFile(dir / "r.zst");
+}
+
+std::string BaseOf(const std::string& url) {
+  const size_t path = url.find('/', url.find("//") + 2);
+  return url.substr(0, path);
+}
+
+}  // namespace
+
+FakePool::FakePool(const std::vector<std::string>& machines) {
+  for (const std::string& machine : machines) agents_[machine] = std::make_shared<FakeAgent>(this, machine);
+}
+controller::LinkFactory FakePool::Factory() {
+  return [this](const std::string& machine, const std::string&) -> controller::AgentLinkPtr {
+    auto found = agents_.find(machine);
+    return found == agents_.end() ? nullptr : found->second;
+  };
+}
+void FakePool::SetHook(Hook hook) {
+  std::lock_guard lock(mutex_);
+  hook_ = std::move(hook);
+}
+Status FakePool::CallHook(const std::string& machine, const std::string& call, std::stop_token stop) {
+  Hook hook;
+  {
+    std::lock_guard lock(mutex_);
+    hook = hook_;
+  }
+  return hook ? hook(machine, call, std::move(stop)) : absl::OkStatus();
+}
+
+v1::Facts FakeAgent::Facts() {
+  v1::Facts facts;
+  facts.set_hostname("fake");
+  facts.set_boot_id("boot-1");
+  facts.set_cpus(2);
+  facts.set_memory_bytes(8ull << 30);
+  facts.set_memory_available_bytes(8ull << 30);
+  facts.set_work_dir(kWorkDir);
+  facts.set_work_dir_free_bytes(100ull << 30);
+  for (const char* name : {"poolmark", "poolmark-sim", "redis-server"}) facts.add_executables(name);
+  v1::Nic* nic = facts.add_nics();
+  nic->set_name("lo");
+  nic->set_address("127.0.0.1");
+  nic->add_addresses("127.0.0.1");
+  nic->set_mtu(65536);
+  return facts;
+}
+
+Status FakeAgent::Enter(const char* call, const v1::LeaseId& lease, std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(pool_->CallHook(machine_, call, stop));
+  if (stop.stop_requested()) return absl::CancelledError("stopped");
+  std::lock_guard lock(mutex_);
+  if (lease.epoch() < epoch_ || (lease.epoch() == epoch_ && !job_.empty() && lease.job_id() != job_)) {
+    return ToStatus(
+        Error{absl::StatusCode::kFailedPrecondition, "stale_epoch", machine_, "a lower epoch", ""});
+  }
+  return absl::OkStatus();
+}
+
+void FakeAgent::Say(v1::WatchProcessesResponse event) {
+  event.set_sequence(events_.size() + 1);
+  events_.push_back(std::move(event));
+  changed_.notify_all();
+}
+
+Result<v1::AcquireLeaseResponse> FakeAgent::AcquireLease(const v1::AcquireLeaseRequest& request,
+                                                         std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(Enter("AcquireLease", request.lease(), stop));
+  std::lock_guard lock(mutex_);
+  if (!job_.empty() && job_ != request.lease().job_id()) {
+    return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "leased", machine_,
+                          absl::StrCat("job ", job_, " holds it"), ""});
+  }
+  epoch_ = request.lease().epoch();
+  job_ = request.lease().job_id();
+  v1::AcquireLeaseResponse response;
+  response.set_work_dir(absl::StrCat(kWorkDir, "/", job_));
+  return response;
+}
+
+Result<v1::GetFactsResponse> FakeAgent::GetFacts(const v1::GetFactsRequest&, std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(pool_->CallHook(machine_, "GetFacts", stop));
+  v1::GetFactsResponse response;
+  *response.mutable_facts() = Facts();
+  return response;
+}
+
+Status FakeAgent::RunChecks(const v1::RunChecksRequest& request, std::stop_token stop,
+                            const controller::OnMessage<v1::RunChecksResponse>& on_message) {
+  POOLMARK_RETURN_IF_ERROR(Enter("RunChecks", request.lease(), stop));
+  for (const char* id : {"disk_space", "ports_free"}) {
+    v1::RunChecksResponse response;
+    response.mutable_result()->set_id(id);
+    response.mutable_result()->set_outcome(pool_->failing_checks.contains(id) ? v1::OUTCOME_FAIL
+                                                                              : v1::OUTCOME_PASS);
+    response.mutable_result()->set_expected("room");
+    response.mutable_result()->set_observed(pool_->failing_checks.contains(id) ? "none" : "enough");
+    if (!on_message(response)) return absl::OkStatus();
+  }
+  v1::RunChecksResponse last;
+  last.set_last(true);
+  (void)on_message(last);
+  return absl::OkStatus();
+}
+
+Result<v1::MeasureLineResponse> FakeAgent::MeasureLine(const v1::MeasureLineRequest& request,
+                                                       std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(Enter("MeasureLine", request.lease(), stop));
+  v1::MeasureLineResponse response;
+  response.set_bits_per_second(1e9);
+  response.mutable_tool()->set_name("iperf3");
+  return response;
+}
+
+Result<v1::StartProcessResponse> FakeAgent::StartProcess(const v1::StartProcessRequest& request,
+                                                         std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(Enter("StartProcess", request.lease(), stop));
+  std::lock_guard lock(mutex_);
+  const v1::ProcessSpec& spec = request.spec();
+  v1::ProcessStatus& status = processes_[spec.id()];
+  v1::StartProcessResponse response;
+  if (status.id().empty() || status.state() == v1::PROCESS_STATE_EXITED) {
+    status.Clear();
+    status.set_id(spec.id());
+    status.set_pid(next_pid_++);
+    status.set_state(v1::PROCESS_STATE_STARTING);
+    if (spec.role() == "engine") ++pool_->launched;
+    v1::WatchProcessesResponse event;
+    *event.mutable_status() = status;
+    Say(event);
+    status.set_state(v1::PROCESS_STATE_READY);
+    *event.mutable_status() = status;
+    Say(event);
+    if (spec.role() == "load") RunLoad(spec);
+  }
+  *response.mutable_status() = status;
+  response.mutable_status()->set_state(v1::PROCESS_STATE_STARTING);
+  return response;
+}
+
+void FakeAgent::RunLoad(const v1::ProcessSpec& spec) {
+  const int64_t wall = RealClock().Wall().count();
+  v1::WatchProcessesResponse line;
+  line.set_progress_id(spec.id());
+  line.set_progress_json(absl::StrCat(R"({"event":"start","started_wall_ns":)", wall, "}"));
+  Say(line);
+  line.set_progress_json(R"({"event":"progress","t":1.0,"phase":"load","in_flight":2})");
+  Say(line);
+  const std::string directory =
+      spec.directories(0).path().substr(absl::StrCat(kWorkDir, "/", job_, "/").size());
+  files_[directory + "/requests.jsonl.zst"] = Records();
+  files_[directory + "/timeline.jsonl"] = "{}\n";
+  files_[directory + "/load.json"] = absl::StrCat(
+      R"({"started_wall_ns":)", wall,
+      R"(,"window_ns":{"start":0,"end":2000000000,"load_end":2000000000,"total_end":2100000000},"interrupted":false,)",
+      R"("client":{"ran_out_of_sessions_at_s":null},"notes":[]})");
+  if (pool_->hold_load) return;
+  v1::ProcessStatus& status = processes_[spec.id()];
+  status.set_state(v1::PROCESS_STATE_EXITED);
+  status.set_exit_code(0);
+  v1::WatchProcessesResponse end;
+  *end.mutable_status() = status;
+  Say(end);
+}
+
+void FakeAgent::Die(const std::string& id, int exit_code) {
+  std::lock_guard lock(mutex_);
+  auto found = processes_.find(id);
+  if (found == processes_.end()) return;
+  found->second.set_state(v1::PROCESS_STATE_EXITED);
+  found->second.set_exit_code(exit_code);
+  v1::WatchProcessesResponse event;
+  *event.mutable_status() = found->second;
+  Say(event);
+}
+
+std::vector<std::string> FakeAgent::Processes() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::string> ids;
+  for (const auto& [id, status] : processes_) {
+    if (status.state() != v1::PROCESS_STATE_EXITED) ids.push_back(id);
+  }
+  return ids;
+}
+
+uint64_t FakeAgent::epoch() {
+  std::lock_guard lock(mutex_);
+  return epoch_;
+}
+
+Status FakeAgent::WatchProcesses(const v1::WatchProcessesRequest& request, std::stop_token stop,
+                                 const controller::OnMessage<v1::WatchProcessesResponse>& on_message) {
+  POOLMARK_RETURN_IF_ERROR(Enter("WatchProcesses", request.lease(), stop));
+  uint64_t next = request.after_sequence();
+  while (!stop.stop_requested()) {
+    v1::WatchProcessesResponse event;
+    {
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait(lock, stop, [&] { return events_.size() > next; }))
+        return absl::CancelledError("stopped");
+      event = events_[next++];
+    }
+    if (!on_message(event)) return absl::OkStatus();
+  }
+  return absl::CancelledError("stopped");
+}
+
+Result<v1::StopProcessResponse> FakeAgent::StopProcess(const v1::StopProcessRequest& request,
+                                                       std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(Enter("StopProcess", request.lease(), stop));
+  Die(request.id(), 143);
+  v1::StopProcessResponse response;
+  std::lock_guard lock(mutex_);
+  *response.mutable_status() = processes_[request.id()];
+  return response;
+}
+
+Status FakeAgent::StreamLogs(const v1::StreamLogsRequest& request, std::stop_token stop,
+                             const controller::OnMessage<v1::StreamLogsResponse>& on_message) {
+  POOLMARK_RETURN_IF_ERROR(Enter("StreamLogs", request.lease(), stop));
+  v1::StreamLogsResponse response;
+  response.set_data(absl::StrCat("last words of ", request.id(), "\n"));
+  (void)on_message(response);
+  return absl::OkStatus();
+}
+
+Result<v1::StartSamplingResponse> FakeAgent::StartSampling(const v1::StartSamplingRequest& request,
+                                                           std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(Enter("StartSampling", request.lease(), stop));
+  std::lock_guard lock(mutex_);
+  sampling_ = true;
+  sample_sequence_ = 0;
+  v1::StartSamplingResponse response;
+  response.add_tools()->set_name("poolmark-agent");
+  return response;
+}
+
+Status FakeAgent::StreamSamples(const v1::StreamSamplesRequest& request, std::stop_token stop,
+                                const controller::OnMessage<v1::StreamSamplesResponse>& on_message) {
+  POOLMARK_RETURN_IF_ERROR(Enter("StreamSamples", request.lease(), stop));
+  uint64_t sequence = request.after_sequence();
+  double value = 1;
+  while (!stop.stop_requested()) {
+    v1::StreamSamplesResponse batch;
+    batch.set_sequence(++sequence);
+    if (sequence == 1) {
+      v1::SeriesDefinition* series = batch.add_series();
+      series->set_id(1);
+      series->set_source("node");
+      series->set_name("node_cpu_seconds_total");
+      series->set_kind("counter");
+      series->set_unit("s");
+    }
+    v1::SampleRound* round = batch.add_rounds();
+    round->set_steady_ns(RealClock().Steady().count());
+    round->set_wall_ns(RealClock().Wall().count());
+    round->set_source("node");
+    v1::SamplePoint* point = round->add_points();
+    point->set_series(1);
+    point->set_value(value++);
+    {
+      std::unique_lock lock(mutex_);
+      batch.set_end(!sampling_);
+      if (sampling_ && sequence > 1)
+        changed_.wait_for(lock, stop, std::chrono::milliseconds(50), [&] { return !sampling_; });
+    }
+    if (!on_message(batch) || batch.end()) return absl::OkStatus();
+  }
+  return absl::CancelledError("stopped");
+}
+
+Result<v1::StopSamplingResponse> FakeAgent::StopSampling(const v1::StopSamplingRequest& request,
+                                                         std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(Enter("StopSampling", request.lease(), stop));
+  std::lock_guard lock(mutex_);
+  sampling_ = false;
+  changed_.notify_all();
+  return v1::StopSamplingResponse();
+}
+
+Result<v1::ProbeResponse> FakeAgent::Probe(const v1::ProbeRequest& request, std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(Enter("Probe", request.lease(), stop));
+  const std::string base = BaseOf(request.url());
+  const std::string path = request.url().substr(base.size());
+  v1::ProbeResponse response;
+  response.set_status(200);
+  std::lock_guard lock(pool_->engines_mutex);
+  if (path == "/v1/completions") {
+    pool_->prompt_tokens[base] += 300;
+    response.set_body(
+        R"({"choices":[{"text":"hello"}],"usage":{"prompt_tokens":300,"completion_tokens":8}})");
+  } else if (path == "/v1/models") {
+    response.set_body(R"({"data":[{"id":"sim"}]})");
+  } else if (path == "/version") {
+    response.set_body(R"({"version":"1.0"})");
+  } else if (path == "/metrics") {
+    const double tokens = pool_->prompt_tokens[base];
+    response.set_body(absl::StrCat("# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total ",
+                                   tokens, "\n# TYPE vllm:prompt_tokens_by_source_total counter\n",
+                                   "vllm:prompt_tokens_by_source_total{source=\"local_compute\"} ", tokens,
+                                   "\n"));
+  } else {
+    response.set_status(404);
+  }
+  return response;
+}
+
+Result<v1::ResetCachesResponse> FakeAgent::ResetCaches(const v1::ResetCachesRequest& request,
+                                                       std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(Enter("ResetCaches", request.lease(), stop));
+  v1::ResetCachesResponse response;
+  for (const v1::ResetStep& step : request.resets()) {
+    v1::CheckResult* result = response.add_results();
+    result->set_id("reset/" + step.process());
+    result->set_outcome(v1::OUTCOME_PASS);
+  }
+  for (const v1::ResetStep& step : request.empties()) {
+    v1::CheckResult* result = response.add_results();
+    result->set_id("empty/" + step.process());
+    result->set_outcome(v1::OUTCOME_PASS);
+  }
+  return response;
+}
+
+Status FakeAgent::Teardown(const v1::TeardownRequest& request, std::stop_token stop,
+                           const controller::OnMessage<v1::TeardownResponse>& on_message) {
+  POOLMARK_RETURN_IF_ERROR(Enter("Teardown", request.lease(), stop));
+  std::vector<std::string> ids;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, status] : processes_) ids.push_back(id);
+    for (const std::string& id : ids) {
+      v1::WatchProcessesResponse event;
+      processes_[id].set_state(v1::PROCESS_STATE_EXITED);
+      processes_[id].set_exit_code(0);
+      *event.mutable_status() = processes_[id];
+      Say(event);
+    }
+    processes_.clear();
+    files_.clear();
+    if (!request.keep_lease()) job_.clear();
+  }
+  for (const std::string& id : ids) {
+    v1::TeardownResponse response;
+    response.mutable_item()->set_kind("process");
+    response.mutable_item()->set_name(id);
+    response.mutable_item()->set_state(pool_->leave_leftovers ? v1::LEDGER_ITEM_STATE_LEFT
+                                                              : v1::LEDGER_ITEM_STATE_GONE);
+    response.mutable_item()->set_proof("seen gone");
+    if (!on_message(response)) return absl::OkStatus();
+  }
+  v1::TeardownResponse last;
+  last.set_last(true);
+  last.set_clean(true);  // the controller must look at the items itself
+  (void)on_message(last);
+  return absl::OkStatus();
+}
+
+Status FakeAgent::FetchFile(const v1::FetchFileRequest& request, std::stop_token stop,
+                            const controller::OnMessage<v1::FetchFileResponse>& on_message) {
+  POOLMARK_RETURN_IF_ERROR(Enter("FetchFile", request.lease(), stop));
+  std::string content;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = files_.find(request.path());
+    if (found == files_.end()) return NotFound(request.path(), "no such file");
+    content = found->second;
+  }
+  v1::FetchFileResponse chunk;
+  chunk.set_data(content.substr(request.offset()));
+  if (!on_message(chunk)) return absl::OkStatus();
+  v1::FetchFileResponse last;
+  last.set_size(content.size());
+  last.set_sha256(Sha256Hex(content));
+  last.set_last(true);
+  (void)on_message(last);
+  return absl::OkStatus();
+}
+
+Result<v1::ListFilesResponse> FakeAgent::ListFiles(const v1::ListFilesRequest& request,
+                                                   std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(Enter("ListFiles", request.lease(), stop));
+  return v1::ListFilesResponse();
+}
+
+}  // namespace poolmark::test

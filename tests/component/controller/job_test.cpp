@@ -1,0 +1,230 @@
+// A job through all seven steps over fake agents, and what can come between.
+#include "common/results/directory.h"
+#include "common/results/sums.h"
+#include "tests/component/controller/fixture.h"
+
+namespace poolmark::test {
+namespace {
+
+using controller::StateName;
+
+TEST_CASE("one job through all seven steps to a result that counts", "[C1][L1]") {
+  ControllerFixture f;
+  const std::string id = f.Submit(f.Request());
+  v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "SUCCEEDED");
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_CLEAN);
+  CHECK(f.States(id) == std::vector<std::string>{"SUBMITTED", "QUEUED", "PREFLIGHT", "LAUNCHING", "VERIFYING",
+                                                 "BENCHMARKING", "COLLECTING", "TEARING_DOWN", "SUCCEEDED"});
+  CHECK(f.pool.at("n0").Processes().empty());
+  CHECK(f.pool.at("n1").Processes().empty());
+  CHECK(f.store->Machines()->at(0).job_id.empty());
+  auto read = results::ReadDirectory(f.Results(id));
+  REQUIRE(read.ok());
+  for (const auto& problem : read->problems) UNSCOPED_INFO(problem.path << ": " << problem.message);
+  CHECK(read->problems.empty());
+  CHECK(read->job.state == "SUCCEEDED");
+  REQUIRE(read->repeats.size() == 1);
+  CHECK(read->repeats[0].figures.valid);
+  CHECK(read->repeats[0].figures.requests.requests == 20);
+  REQUIRE(read->summary);
+  CHECK(read->verifies.at(1).passed);
+  CHECK(read->teardowns.at(1).outcome == "CLEAN");
+  REQUIRE(read->preflight);
+  CHECK(read->preflight->passed);
+  auto sums = results::CheckSums(f.Results(id));
+  REQUIRE(sums.ok());
+  CHECK(sums->empty());
+}
+
+TEST_CASE("a failed check stops the job before anything is launched, and is named", "[C28]") {
+  ControllerFixture f;
+  f.pool.failing_checks = {"disk_space"};
+  v1::Job job = f.Finished(f.Submit(f.Request()));
+  CHECK(StateName(job.state()) == "FAILED");
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_CLEAN);
+  CHECK(f.pool.launched == 0);
+  REQUIRE(job.reasons_size() == 2);
+  CHECK(job.reasons(0).check() == "disk_space");
+  auto read = results::ReadDirectory(f.Results(job.id()));
+  REQUIRE(read.ok());
+  CHECK(read->job.failed_check == "disk_space");
+}
+
+TEST_CASE("cancel in every state that holds machines: CANCELLED, torn down, complete files") {
+  const std::string call =
+      GENERATE("RunChecks", "StartProcess", "Probe", "ResetCaches", "StartSampling", "FetchFile", "Teardown");
+  ControllerFixture f;
+  auto gate = std::make_shared<Gate>(call);
+  f.pool.SetHook(
+      [gate](const std::string& m, const std::string& c, std::stop_token s) { return (*gate)(m, c, s); });
+  const std::string id = f.Submit(f.Request());
+  gate->AwaitReached();
+  INFO("cancelled while " << StateName(f.Job(id).state()) << " in " << call);
+  REQUIRE(f.jobs->Cancel(id, false, "ada").ok());
+  gate->Open();
+  v1::Job job = f.Finished(id);
+  // The tear-down of a job that has all its results is not taken back.
+  CHECK(StateName(job.state()) == (call == "Teardown" ? "SUCCEEDED" : "CANCELLED"));
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_CLEAN);
+  CHECK(f.pool.at("n0").Processes().empty());
+  CHECK(results::ReadDirectory(f.Results(id)).ok());
+  // Again, after the end: the same answer.
+  CHECK(f.jobs->Cancel(id, true, "ada")->state() == job.state());
+}
+
+TEST_CASE("a job that waits is cancelled at once, with complete files") {
+  ControllerFixture f;
+  f.pool.hold_load = true;
+  const std::string first = f.Submit(f.Request());
+  const std::string second = f.Submit(f.Request());
+  ControllerFixture::Until(
+      [&] { return f.Job(second).waiting_for() == "machine n0 is held by job " + first; });
+  CHECK(f.jobs->Cancel(second, false, "ada")->state() == v1::JOB_STATE_CANCELLED);
+  CHECK(f.Finished(second).teardown() == v1::TEARDOWN_VERDICT_NONE);
+  REQUIRE(f.jobs->Cancel(first, false, "ada").ok());
+  CHECK(StateName(f.Finished(first).state()) == "CANCELLED");
+}
+
+TEST_CASE("the controller comes back in every state: torn down, and on with what is left") {
+  const std::string call = GENERATE("AcquireLease", "RunChecks", "StartProcess", "Probe", "ResetCaches",
+                                    "StreamSamples", "FetchFile", "Teardown");
+  ControllerFixture f;
+  auto gate = std::make_shared<Gate>(call);
+  f.pool.SetHook(
+      [gate](const std::string& m, const std::string& c, std::stop_token s) { return (*gate)(m, c, s); });
+  const std::string id = f.Submit(f.Request(2));
+  gate->AwaitReached();
+  INFO("restarted while " << StateName(f.Job(id).state()) << " in " << call);
+  f.Restart();
+  gate->Open();
+  v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "SUCCEEDED");
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_CLEAN);
+  CHECK(f.store->Repeats(id)->size() == 2);
+  CHECK(f.pool.at("n0").Processes().empty());
+  CHECK(f.pool.at("n1").Processes().empty());
+}
+
+TEST_CASE("finished repeats are kept over a restart, the interrupted one is measured again") {
+  ControllerFixture f;
+  const std::string id = f.Submit(f.Request(3));
+  ControllerFixture::Until([&] { return f.store->Repeats(id)->size() >= 1; });
+  f.pool.hold_load = true;
+  ControllerFixture::Until([&] {
+    return f.Job(id).state() == v1::JOB_STATE_BENCHMARKING || controller::IsTerminal(f.Job(id).state());
+  });
+  f.Restart();
+  f.pool.hold_load = false;
+  v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "SUCCEEDED");
+  auto repeats = *f.store->Repeats(id);
+  REQUIRE(repeats.size() == 3);
+  for (const auto& repeat : repeats) CHECK(repeat.valid);
+}
+
+TEST_CASE("--no-continue ends an interrupted job instead") {
+  ControllerFixture f;
+  f.pool.hold_load = true;
+  v1::SubmitJobRequest request = f.Request();
+  request.set_no_continue(true);
+  const std::string id = f.Submit(request);
+  ControllerFixture::Until([&] { return f.Job(id).state() == v1::JOB_STATE_BENCHMARKING; });
+  f.Restart();
+  v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "INVALID");
+  CHECK(job.reasons(0).code() == "controller_restarted");
+}
+
+TEST_CASE("an engine that dies under load makes its repeat invalid, and the job goes on") {
+  ControllerFixture f;
+  f.pool.hold_load = true;
+  const std::string id = f.Submit(f.Request(2));
+  ControllerFixture::Until([&] {
+    auto running = f.pool.at("n0").Processes();
+    return std::any_of(running.begin(), running.end(),
+                       [](const std::string& p) { return p.find(".load-") != std::string::npos; });
+  });
+  f.pool.hold_load = false;
+  f.pool.at("n1").Die("base.engine-n1", 139);
+  v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "SUCCEEDED");  // the second repeat is valid
+  auto repeats = *f.store->Repeats(id);
+  REQUIRE(repeats.size() == 2);
+  CHECK(std::count_if(repeats.begin(), repeats.end(), [](const auto& r) { return r.valid; }) == 1);
+  REQUIRE(job.reasons_size() >= 1);
+  CHECK(job.reasons(0).code() == "process_died");
+  CHECK(job.reasons(0).message().find("last words of base.engine-n1") != std::string::npos);
+}
+
+TEST_CASE("a machine that is lost ends the job as INVALID, the others are torn down, it is quarantined",
+          "[I1]") {
+  ControllerFixture f;
+  f.pool.hold_load = true;
+  const std::string id = f.Submit(f.Request());
+  ControllerFixture::Until([&] {
+    auto running = f.pool.at("n0").Processes();
+    return std::any_of(running.begin(), running.end(),
+                       [](const std::string& p) { return p.find(".load-") != std::string::npos; });
+  });
+  f.silent.store("n1");
+  f.pool.SetHook([](const std::string& machine, const std::string&, std::stop_token) -> Status {
+    if (machine == "n1") return Unavailable("n1", "no route to host");
+    return absl::OkStatus();
+  });
+  v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "INVALID");
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_UNKNOWN);
+  CHECK(f.pool.at("n0").Processes().empty());
+  CHECK(job.reasons(0).code() == "machine_lost");
+  CHECK(f.registry->Get("n1")->state() == v1::MACHINE_STATE_QUARANTINED);
+  CHECK(f.registry->Get("n0")->state() == v1::MACHINE_STATE_READY);
+}
+
+TEST_CASE("what a ledger does not prove gone is DIRTY, named, and the machine is quarantined") {
+  ControllerFixture f;
+  f.pool.leave_leftovers = true;
+  v1::Job job = f.Finished(f.Submit(f.Request()));
+  CHECK(StateName(job.state()) == "SUCCEEDED");
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_DIRTY);
+  CHECK(job.reasons(0).message().find("process base.engine-n0") != std::string::npos);
+  CHECK(f.registry->Get("n0")->state() == v1::MACHINE_STATE_QUARANTINED);
+}
+
+TEST_CASE("a late call of an earlier grant changes nothing") {
+  ControllerFixture f;
+  f.Finished(f.Submit(f.Request()));
+  f.Finished(f.Submit(f.Request()));
+  REQUIRE(f.pool.at("n0").epoch() == 2);
+  v1::StartProcessRequest late;
+  late.mutable_lease()->set_job_id("old");
+  late.mutable_lease()->set_epoch(1);
+  late.mutable_spec()->set_id("x");
+  CHECK_FALSE(f.pool.at("n0").StartProcess(late, {}).ok());
+}
+
+TEST_CASE("submitting: bad input, plans that cannot work and repeated requests", "[C5][L2]") {
+  ControllerFixture f;
+  v1::SubmitJobRequest request = f.Request();
+  request.set_request_id("r1");
+  const std::string id = f.Submit(request);
+  CHECK(f.Submit(request) == id);
+  request.set_name("other");
+  CHECK(f.jobs->Submit(request, "ada").status().code() == absl::StatusCode::kAlreadyExists);
+  v1::SubmitJobRequest missing = f.Request();
+  missing.mutable_inputs(0)->set_sha256(std::string(64, 'a'));
+  CHECK(std::string(f.jobs->Submit(missing, "ada").status().message()).find("was not uploaded") !=
+        std::string::npos);
+  auto unknown = f.jobs->Submit(f.Request(1, "", {"n0", "n7"}), "ada");
+  CHECK(std::string(unknown.status().message()).find("n7") != std::string::npos);
+  v1::ValidateJobResponse plan = f.jobs->Validate(f.Request());
+  CHECK(plan.accepted());
+  CHECK(plan.estimated_ns() > 0);
+  CHECK(plan.explanation().find("base.engine-n0") != std::string::npos);
+  f.Finished(id);
+  CHECK(f.jobs->Delete(id).ok());
+  CHECK_FALSE(FileExists(f.Results(id)));
+}
+
+}  // namespace
+}  // namespace poolmark::test

@@ -1,0 +1,5 @@
+if(NOT POOLMARK_GRPC)
+  set(_skip ON)
+else()
+  set(_libs poolmark_runner poolmark_load)
+endif()
