@@ -1,5 +1,6 @@
 #include "agent/api/runs.h"
 
+#include <malloc.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -275,7 +276,8 @@ void Runs::Renew(const std::string& job, uint64_t epoch, Nanoseconds sent_boot, 
   // Counted from when we asked: the reply's way back must not lengthen it.
   auto reply =
       (*run)->Ask(Record("renew").Add("deadline", (sent_boot + ttl).count()), std::chrono::seconds(10));
-  if (!reply.ok()) {
+  // A run that is being torn down needs no lease any more.
+  if (!reply.ok() && ErrorOf(reply.status()).code != "torn_down") {
     Log(LogLevel::kWarning, "lease.renew", {{"job", job}, {"error", std::string(reply.status().message())}});
   }
 }
@@ -394,6 +396,7 @@ void Runs::Janitor(std::stop_token stop) {
       Log(LogLevel::kInfo, "run.ended",
           {{"run", run}, {"cause", state.cause}, {"clean", state.clean ? "yes" : "no"}});
     }
+    malloc_trim(0);  // a run's samples and logs went through here
     std::lock_guard lock(mutex_);
     sweeping_.erase(run);
     changed_.notify_all();
