@@ -1,0 +1,239 @@
+// Many hollow agents on one controller: one process that enrols nobody, signs a certificate for each agent
+// with the CA of a state directory, registers and beats over TLS, each on a connection of its own.
+//
+//   bench_controller_api STATE_DIR AGENTS SECONDS [CONTROLLER_PID]
+//
+// Run `poolmark-controller serve` on STATE_DIR first. Kill it and start it again meanwhile: the time from the
+// first refused beat until all are registered again is printed. Prints one JSON line at the end: registration
+// times, round trips of beats, latency of ListMachines with its P99, false losses, RSS and CPU of the
+// controller.
+#include <grpcpp/client_context.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/files.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/tls.h"
+#include "controller/ca/ca.h"
+#include "controller/ca/settings.h"
+#include "poolmark/v1/controller.grpc.pb.h"
+
+namespace poolmark {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+struct Shared {
+  std::atomic<int> registered{0};
+  std::atomic<uint64_t> beats{0}, failed{0};
+  std::mutex mutex;
+  std::vector<double> round_trips;  // ms
+  steady_clock::time_point first_failure{};
+  double back_after = -1;  // s, of the last restart
+};
+
+class Hollow {
+ public:
+  Hollow(std::string name, std::shared_ptr<grpc::Channel> channel, Shared* shared)
+      : name_(std::move(name)), shared_(*shared), stub_(v1::AgentRegistryService::NewStub(channel)) {}
+
+  // One call at a time; the next is due when the last has ended and its pause is over.
+  bool Due(steady_clock::time_point now) const { return !busy_ && now >= next_; }
+  void Go() {
+    busy_ = true;
+    context_ = std::make_unique<grpc::ClientContext>();
+    context_->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    began_ = steady_clock::now();
+    if (!is_registered_) return Register();
+    beat_.set_machine(name_);
+    beat_.set_boot_id("boot");
+    beat_.set_controller_epoch(epoch_);
+    beat_.set_sent_wall_ns(RealClock().Wall().count());
+    beat_.set_sent_boot_ns(RealClock().Boot().count());
+    stub_->async()->Heartbeat(context_.get(), &beat_, &beat_answer_, [this](grpc::Status status) {
+      if (status.ok()) {
+        ++shared_.beats;
+        std::lock_guard lock(shared_.mutex);
+        shared_.round_trips.push_back(Milliseconds());
+      }
+      End(status, status.ok() && beat_answer_.register_again());
+    });
+  }
+
+ private:
+  void Register() {
+    register_.set_machine(name_);
+    register_.set_address("127.0.0.1:1");
+    register_.set_boot_id("boot");
+    if (register_.api_versions_size() == 0) register_.add_api_versions("v1");
+    register_.mutable_facts()->set_cpus(64);
+    stub_->async()->Register(context_.get(), &register_, &answer_, [this](grpc::Status status) {
+      if (status.ok()) {
+        epoch_ = answer_.controller_epoch();
+        is_registered_ = true;
+        ++shared_.registered;
+      }
+      End(status, false);
+    });
+  }
+  double Milliseconds() const {
+    return std::chrono::duration<double, std::milli>(steady_clock::now() - began_).count();
+  }
+  void End(const grpc::Status& status, bool again) {
+    milliseconds pause(2000);
+    if (!status.ok() || again) {
+      if (is_registered_) {
+        is_registered_ = false;
+        --shared_.registered;
+        std::lock_guard lock(shared_.mutex);
+        if (shared_.first_failure == steady_clock::time_point{}) shared_.first_failure = steady_clock::now();
+      }
+      if (!status.ok()) ++shared_.failed;
+      pause = milliseconds(again ? 0 : 500 + std::rand() % 1500);
+    }
+    next_ = steady_clock::now() + pause + milliseconds(std::rand() % 400 - 200);
+    busy_ = false;
+  }
+
+  const std::string name_;
+  Shared& shared_;
+  std::unique_ptr<v1::AgentRegistryService::Stub> stub_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  v1::RegisterRequest register_;
+  v1::RegisterResponse answer_;
+  v1::HeartbeatRequest beat_;
+  v1::HeartbeatResponse beat_answer_;
+  uint64_t epoch_ = 0;
+  bool is_registered_ = false;
+  std::atomic<bool> busy_{false};
+  steady_clock::time_point began_{}, next_{};
+};
+
+double Share(std::vector<double>* values, double share) {
+  if (values->empty()) return 0;
+  std::sort(values->begin(), values->end());
+  return (*values)[static_cast<size_t>(share * static_cast<double>(values->size() - 1))];
+}
+
+std::string ProcessFigures(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/status");
+  std::string line, rss = "null";
+  while (std::getline(file, line)) {
+    if (line.rfind("VmRSS:", 0) == 0) rss = std::to_string(std::atoll(line.c_str() + 6) / 1024);
+  }
+  return rss;
+}
+
+int Run(int argc, char** argv) {
+  if (argc < 4) {
+    std::fprintf(stderr, "bench_controller_api STATE_DIR AGENTS SECONDS [CONTROLLER_PID]\n");
+    return 2;
+  }
+  const std::string state = argv[1];
+  const int agents = std::atoi(argv[2]), seconds = std::atoi(argv[3]);
+  rpc::PrepareGrpc();
+  auto authority = controller::Authority::Open(controller::AuthorityDir(state), RealClock());
+  auto settings = controller::LoadSettings(state);
+  if (!authority.ok() || !settings.ok()) {
+    std::fprintf(stderr, "%s is no state directory\n", state.c_str());
+    return 1;
+  }
+  auto channel = [&](rpc::Role role, const std::string& name) {
+    auto identity = (*authority)->Issue(role, name, std::chrono::hours(2));
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = identity->ca_pem;
+    options.pem_private_key = identity->key_pem;
+    options.pem_cert_chain = identity->certificate_pem;
+    return rpc::MakeChannel(settings->listen, rpc::ServerName(rpc::Role::kController, ""),
+                            grpc::SslCredentials(options));
+  };
+  Shared shared;
+  std::vector<std::unique_ptr<Hollow>> hollow;
+  for (int i = 0; i < agents; ++i) {
+    char name[16];
+    std::snprintf(name, sizeof name, "h%04d", i);
+    hollow.push_back(std::make_unique<Hollow>(name, channel(rpc::Role::kAgent, name), &shared));
+  }
+  std::fprintf(stderr, "%d certificates signed\n", agents);
+  const auto begin = steady_clock::now();
+  double all_after = -1;
+  std::atomic<bool> stop{false};
+  std::vector<double> lists;
+  int worst_lost = 0;
+  std::thread watcher([&] {
+    auto stub = v1::ControllerService::NewStub(channel(rpc::Role::kViewer, "bench"));
+    while (!stop) {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+      v1::ListMachinesRequest request;
+      v1::ListMachinesResponse response;
+      const auto from = steady_clock::now();
+      grpc::Status status = stub->ListMachines(&context, request, &response);
+      if (status.ok() && shared.registered == agents) {
+        lists.push_back(std::chrono::duration<double, std::milli>(steady_clock::now() - from).count());
+        int lost = 0;
+        for (const v1::Machine& machine : response.machines()) {
+          if (machine.state() == v1::MACHINE_STATE_LOST) ++lost;
+        }
+        worst_lost = std::max(worst_lost, lost);
+      }
+      std::this_thread::sleep_for(milliseconds(100));
+    }
+  });
+  while (steady_clock::now() - begin < std::chrono::seconds(seconds)) {
+    const auto now = steady_clock::now();
+    for (auto& agent : hollow) {
+      if (agent->Due(now)) agent->Go();
+    }
+    if (shared.registered == agents) {
+      const double since = std::chrono::duration<double>(now - begin).count();
+      if (all_after < 0) all_after = since;
+      std::lock_guard lock(shared.mutex);
+      if (shared.first_failure != steady_clock::time_point{}) {
+        shared.back_after = std::chrono::duration<double>(now - shared.first_failure).count();
+        shared.first_failure = {};
+        std::fprintf(stderr, "all %d registered again after %.1f s\n", agents, shared.back_after);
+      }
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  stop = true;
+  watcher.join();
+  std::vector<double> trips;
+  {
+    std::lock_guard lock(shared.mutex);
+    trips = shared.round_trips;
+  }
+  std::printf(
+      "{\"agents\":%d,\"registered\":%d,\"all_registered_s\":%.1f,\"registered_again_s\":%.1f,\"beats\":%llu,"
+      "\"failed_calls\":%llu,"
+      "\"beat_ms\":{\"p50\":%.2f,\"p99\":%.2f,\"max\":%.2f},\"list_machines_ms\":{\"n\":%zu,\"p50\":%.2f,"
+      "\"p99\":%.2f},\"lost\":%d,"
+      "\"controller_rss_mb\":%s}\n",
+      agents, shared.registered.load(), all_after, shared.back_after,
+      static_cast<unsigned long long>(shared.beats), static_cast<unsigned long long>(shared.failed),
+      Share(&trips, 0.5), Share(&trips, 0.99), Share(&trips, 1), lists.size(), Share(&lists, 0.5),
+      Share(&lists, 0.99), worst_lost, argc > 4 ? ProcessFigures(argv[4]).c_str() : "null");
+  std::fflush(stdout);
+  // Calls under way still hold their objects.
+  std::_Exit(shared.registered == agents && worst_lost == 0 ? 0 : 1);
+}
+
+}  // namespace
+}  // namespace poolmark
+
+int main(int argc, char** argv) {
+  return poolmark::Run(argc, argv);
+}
