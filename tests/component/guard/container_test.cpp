@@ -80,6 +80,12 @@ std::string Name(const Record& request, const Docker& docker) {
   return docker.state + "/" + request.Get("container");
 }
 
+// Its label is written too: a real engine makes a container with its labels, never before them.
+bool IsUp(const std::string& container) {
+  auto label = ReadFile(container);
+  return label.ok() && !label->empty();
+}
+
 }  // namespace
 
 TEST_CASE("a container is removed with proof, and its secret is in no argument", "[C25][recorded]") {
@@ -104,7 +110,7 @@ TEST_CASE("a container whose client was killed is found by the ledger and remove
   Docker docker(fixture);
   Record request = ContainerRequest(fixture, docker);
   Record process = fixture.Must(request).data.at(0);
-  REQUIRE(WaitFor([&] { return FileExists(Name(request, docker)); }));
+  REQUIRE(WaitFor([&] { return IsUp(Name(request, docker)); }));
   kill(static_cast<pid_t>(*process.Signed("pid")), SIGKILL);
   fixture.WaitState("engine-0", "exited");
   CHECK(FileExists(Name(request, docker)));
@@ -124,7 +130,7 @@ TEST_CASE("a container that cannot be removed or looked at is no clean tear-down
   Docker docker(fixture);
   Record request = ContainerRequest(fixture, docker);
   fixture.Must(request);
-  REQUIRE(WaitFor([&] { return FileExists(Name(request, docker)); }));
+  REQUIRE(WaitFor([&] { return IsUp(Name(request, docker)); }));
   REQUIRE(AtomicWriteFile(docker.state + (hang ? ".hang" : ".refuse"), "").ok());
   auto events = fixture.TearDown();
   CHECK_FALSE(GuardFixture::Clean(events));
