@@ -172,14 +172,14 @@ ResponseParser::Step ResponseParser::TakeHead(std::string_view* in) {
   for (;;) {
     if (in->empty()) return Step::kNeedMore;
     const size_t before = head_.size();
-    // Most heads come whole: look in place first, and copy only the head.
-    if (before == 0) {
-      static constexpr std::string_view kStart = "HTTP/1.";
-      const size_t n = std::min(in->size(), kStart.size());
-      if (in->substr(0, n) != kStart.substr(0, n)) return Fail("the answer is not HTTP/1.x");
-    }
     const size_t room = max_head_bytes_ - std::min(max_head_bytes_, before);
     head_.append(in->substr(0, room));
+    // Told at the first wrong byte, wherever reads cut the start.
+    static constexpr std::string_view kStart = "HTTP/1.";
+    const size_t known = std::min(head_.size(), kStart.size());
+    if (before < kStart.size() && std::string_view(head_).substr(0, known) != kStart.substr(0, known)) {
+      return Fail("the answer is not HTTP/1.x");
+    }
     const size_t end = HeadEnd(head_, before);
     if (end == 0) {
       if (head_.size() >= max_head_bytes_)
