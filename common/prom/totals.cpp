@@ -25,7 +25,8 @@ std::vector<std::string> KeysOf(const std::string& name, const Labels& labels) {
     if (label == "tier") tier = value;
     if (label == "direction") direction = value;
   }
-  if (!tier.empty() && !direction.empty()) keys.push_back(name + "{tier=" + tier + ",direction=" + direction + "}");
+  if (!tier.empty() && !direction.empty())
+    keys.push_back(name + "{tier=" + tier + ",direction=" + direction + "}");
   return keys;
 }
 

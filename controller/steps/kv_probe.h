@@ -34,8 +34,8 @@ struct EngineReading {
   Totals cache;
 };
 Result<EngineReading> Read(const JobRun& run, const StackPlan& stack, const PlannedProcess& engine);
-// Where the prompt tokens between two readings came from. `alone`: the engine was asked directly, whatever its
-// role in the pool.
+// Where the prompt tokens between two readings came from. `alone`: the engine was asked directly, whatever
+// its role in the pool.
 stats::EngineAttribution Between(const StackPlan& stack, const PlannedProcess& engine,
                                  const std::string& version, const EngineReading& before,
                                  const EngineReading& after, bool alone = false);

@@ -62,7 +62,7 @@ struct JobRun {
   std::string slo_dir;                             // deploy/slo
   std::map<std::string, std::string> input_files;  // path in the specs -> stored file
   std::stop_token stop;
-  std::stop_token shutdown;                               // the controller ends; a cancel does not fire it
+  std::stop_token shutdown;                 // the controller ends; a cancel does not fire it
   std::function<void(v1::JobEvent)> event;  // stored
   std::function<void(v1::JobEvent)> tick;   // live only
   std::function<bool()> force;              // a second cancel: no grace

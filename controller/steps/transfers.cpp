@@ -69,7 +69,8 @@ std::vector<results::TransferFacts> TransfersOf(
     auto take = [&](const Sum& sum) {
       if (!sum.found()) return;
       bytes += sum.bytes;
-      transfer.series = transfer.series.empty() ? sum.series : absl::StrCat(transfer.series, ", ", sum.series);
+      transfer.series =
+          transfer.series.empty() ? sum.series : absl::StrCat(transfer.series, ", ", sum.series);
     };
     if (HasRole(stack, link.from, spec::Role::kPrefill) && HasRole(stack, link.to, spec::Role::kDecode)) {
       std::set<std::string> senders;
@@ -125,9 +126,9 @@ stats::PathEvidence PathOf(const JobRun& run, const results::TransferFacts& tran
   auto facts = run.facts.find(transfer.from);
   if (address == run.plan->addresses.end() || facts == run.facts.end()) return path;
   for (const v1::Nic& nic : facts->second.nics()) {
-    const bool carries = nic.address() == address->second ||
-                         std::find(nic.addresses().begin(), nic.addresses().end(), address->second) !=
-                             nic.addresses().end();
+    const bool carries =
+        nic.address() == address->second ||
+        std::find(nic.addresses().begin(), nic.addresses().end(), address->second) != nic.addresses().end();
     auto bytes = sent->second.find("net:" + nic.name());
     if (carries && bytes != sent->second.end()) path.tcp_bytes = bytes->second;
   }

@@ -137,8 +137,8 @@ class Verifier {
     return End(check, true, absl::StrCat("prompt tokens counted: ", absl::StrJoin(seen, ", ")));
   }
 
-  // Prefill and decode engines are reached through the router; asked directly they compute a prompt by themselves,
-  // which is what a canary needs. Those that refuse have none.
+  // Prefill and decode engines are reached through the router; asked directly they compute a prompt by
+  // themselves, which is what a canary needs. Those that refuse have none.
   void Canaries() {
     for (const PlannedProcess* engine : engines_) {
       const std::string prompt = Prompt(absl::StrCat("canary/", engine->spec.id()));
