@@ -26,7 +26,7 @@ AllowList Allowed() {
 }
 
 LaunchPlace Place() {
-  return {"job-e1-aa", "job", "/work/job", "/work/job/tmp/engine", 7, {}, {}};
+  return {"job-e1-aa", "job", "/srv/job", "/srv/job/tmp/engine", 7, {}, {}};
 }
 
 LaunchSpec Container(BackendKind kind) {
@@ -100,7 +100,7 @@ TEST_CASE("what a container must not get is refused") {
   CHECK(refused([](LaunchSpec* spec) { spec->image = "--privileged"; }));
   CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/etc:/etc"}; }));
   CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/models/../etc:/etc"}; }));
-  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/work/job/../../etc:/etc"}; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/srv/job/../../etc:/etc"}; }));
   CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/models:/m:rw,exec"}; }));
   CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/var/run/docker.sock:/var/run/docker.sock"}; }));
   CHECK(refused([](LaunchSpec* spec) { spec->devices = {"/dev/mem"}; }));
