@@ -6,59 +6,71 @@
 
 namespace poolmark::guard {
 
-std::vector<Member> Containment::Find(const std::string& group, const std::string& word,
-                                      bool descendants) const {
-  std::map<pid_t, ProcStat> all;
-  for (pid_t pid : AllPids()) {
-    if (auto stat = ReadStat(pid)) all.emplace(pid, *stat);
-  }
-  std::set<pid_t> ours;
-  if (!group.empty()) {
-    for (pid_t pid : CgroupMembers(group)) ours.insert(pid);
-  }
-  const pid_t self = getpid();
-  for (const auto& [pid, stat] : all) {
-    if (pid == self || excluded_.count(pid) != 0 || ours.count(pid) != 0) continue;
-    bool is_ours = HasEnvironmentWord(pid, word);
-    // Up the line of parents; bounded, because pids may be reused while we look.
-    pid_t up = stat.parent;
-    for (int depth = 0; descendants && !is_ours && depth < 64 && up > 1; ++depth) {
-      if (excluded_.count(up) != 0) break;
-      if (up == self) is_ours = true;
-      auto parent = all.find(up);
-      if (parent == all.end()) break;
-      up = parent->second.parent;
-    }
-    if (is_ours) ours.insert(pid);
-  }
+namespace {
+
+// Those that still live; one of a group may have been born after a list was made, so each is read again.
+std::vector<Member> Living(const std::set<pid_t>& pids) {
   std::vector<Member> members;
-  for (pid_t pid : ours) {
-    // Read again: a member of the group may have been born after the list was made.
+  for (pid_t pid : pids) {
     auto stat = ReadStat(pid);
     if (stat && stat->state != 'Z' && stat->state != 'X') members.push_back(Member{pid, stat->start_time});
   }
   return members;
 }
 
-std::vector<Member> Containment::Members() const {
-  return Find(group_, run_word(), true);
+std::set<pid_t> PidsIn(const std::string& group) {
+  std::set<pid_t> pids;
+  for (pid_t pid : CgroupMembers(group)) pids.insert(pid);
+  return pids;
 }
 
-std::vector<Member> Containment::MembersOf(const std::string& process_id,
-                                           const std::string& process_group) const {
-  if (!process_group.empty() && CgroupExists(process_group)) {
-    std::vector<Member> members;
-    for (pid_t pid : CgroupMembers(process_group)) {
-      auto stat = ReadStat(pid);
-      if (stat && stat->state != 'Z') members.push_back(Member{pid, stat->start_time});
-    }
-    return members;
+}  // namespace
+
+Containment::Processes Containment::AllProcesses() {
+  Processes all;
+  for (pid_t pid : AllPids()) {
+    if (auto stat = ReadStat(pid)) all.emplace(pid, *stat);
   }
-  std::vector<Member> members;
-  for (const Member& member : Find("", std::string(kProcessMarker) + "=" + process_id, false)) {
-    if (HasEnvironmentWord(member.pid, run_word())) members.push_back(member);
+  return all;
+}
+
+bool Containment::IsDescendant(const ProcStat& process, const Processes& all) const {
+  const pid_t self = getpid();
+  // Up the line of parents; bounded, because pids may be reused while we look.
+  pid_t up = process.parent;
+  for (int depth = 0; depth < 64 && up > 1; ++depth) {
+    if (excluded_.count(up) != 0) return false;
+    if (up == self) return true;
+    auto parent = all.find(up);
+    if (parent == all.end()) return false;
+    up = parent->second.parent;
   }
-  return members;
+  return false;
+}
+
+std::vector<Member> Containment::Members() const {
+  const Processes all = AllProcesses();
+  std::set<pid_t> ours;
+  if (!group_.empty()) ours = PidsIn(group_);
+  for (const auto& [pid, stat] : all) {
+    if (pid == getpid() || excluded_.count(pid) != 0 || ours.count(pid) != 0) continue;
+    if (HasEnvironmentWord(pid, run_word()) || IsDescendant(stat, all)) ours.insert(pid);
+  }
+  return Living(ours);
+}
+
+std::vector<Member> Containment::MembersOf(const std::string& process_id, const std::string& process_group,
+                                           pid_t leader) const {
+  if (!process_group.empty() && CgroupExists(process_group)) return Living(PidsIn(process_group));
+  const std::string word = std::string(kProcessMarker) + "=" + process_id;
+  const Processes all = AllProcesses();
+  std::set<pid_t> ours;
+  for (const auto& [pid, stat] : all) {
+    if (pid == getpid() || excluded_.count(pid) != 0) continue;
+    const bool marked = HasEnvironmentWord(pid, word) && HasEnvironmentWord(pid, run_word());
+    if (marked || (leader > 0 && stat.session == leader && IsDescendant(stat, all))) ours.insert(pid);
+  }
+  return Living(ours);
 }
 
 void Containment::KillAll() {
@@ -68,12 +80,12 @@ void Containment::KillAll() {
   }
 }
 
-void Containment::KillProcess(const std::string& process_id, const std::string& process_group) {
+void Containment::KillProcess(const std::string& process_id, const std::string& process_group, pid_t leader) {
   if (!process_group.empty() && CgroupExists(process_group)) {
     (void)KillCgroup(process_group).ok();
     return;
   }
-  for (const Member& member : MembersOf(process_id, process_group)) {
+  for (const Member& member : MembersOf(process_id, process_group, leader)) {
     SignalPid(OpenPid(member.pid, member.start_time).get(), SIGKILL);
   }
 }

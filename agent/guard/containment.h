@@ -32,12 +32,16 @@ class Containment {
   void DropGroup() { group_.clear(); }
   std::string run_word() const { return std::string(kRunMarker) + "=" + run_; }
 
-  // Living members (no zombies) of the run, or of one process of it.
+  // Living members (no zombies) of the run.
   std::vector<Member> Members() const;
-  std::vector<Member> MembersOf(const std::string& process_id, const std::string& process_group) const;
+  // And of one process of it: those in its cgroup; without one those that carry its marker, and our
+  // descendants in the session that its `leader` opened (0: not asked for). The session counts because a
+  // program may write over its environment to show a title, as redis-server does, and the marker is gone.
+  std::vector<Member> MembersOf(const std::string& process_id, const std::string& process_group,
+                                pid_t leader) const;
   // SIGKILL to all of them: one pass.
   void KillAll();
-  void KillProcess(const std::string& process_id, const std::string& process_group);
+  void KillProcess(const std::string& process_id, const std::string& process_group, pid_t leader);
   // Remembers the pids that are members now: whoever once was one may have made shared memory.
   void Note();
   // True for a pid that was seen as a member.
@@ -47,7 +51,9 @@ class Containment {
   void Include(pid_t pid) { excluded_.erase(pid); }
 
  private:
-  std::vector<Member> Find(const std::string& group, const std::string& word, bool descendants) const;
+  using Processes = std::map<pid_t, ProcStat>;
+  static Processes AllProcesses();
+  bool IsDescendant(const ProcStat& process, const Processes& all) const;
 
   std::string run_;
   std::string group_;

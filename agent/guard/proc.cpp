@@ -44,6 +44,7 @@ std::optional<ProcStat> ParseStat(std::string_view text) {
     ++field;
     if (field == 3) stat.state = word[0];
     if (field == 4) std::from_chars(word.data(), word.data() + word.size(), stat.parent);
+    if (field == 6) std::from_chars(word.data(), word.data() + word.size(), stat.session);
     if (field == 22) {
       auto result = std::from_chars(word.data(), word.data() + word.size(), stat.start_time);
       if (result.ec != std::errc()) return std::nullopt;

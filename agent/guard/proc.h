@@ -16,6 +16,7 @@ namespace poolmark::guard {
 struct ProcStat {
   pid_t pid = 0;
   pid_t parent = 0;
+  pid_t session = 0;        // its leader's pid, also once the leader is gone
   char state = '?';         // R, S, D, Z …
   uint64_t start_time = 0;  // clock ticks since boot
   std::string command;      // as the kernel names it, at most 15 characters

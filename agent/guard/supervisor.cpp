@@ -321,9 +321,10 @@ Fault Supervisor::Owns(const Record& request, std::vector<Record>* answer) const
   auto found = processes_.find(id);
   if (found == processes_.end()) return Fault("not_found", "no process '" + id + "' in this run");
   std::vector<pid_t> pids;
-  for (const Member& member : containment_->MembersOf(id, found->second.group)) pids.push_back(member.pid);
+  for (const Member& member : containment_->MembersOf(id, found->second.group, found->second.pid))
+    pids.push_back(member.pid);
   // A container's processes are children of its engine, but carry our marks.
-  for (const Member& member : containment_->MembersOf(id, "")) pids.push_back(member.pid);
+  for (const Member& member : containment_->MembersOf(id, "", 0)) pids.push_back(member.pid);
   for (const std::string& text : request.All("port")) {
     auto port = static_cast<uint16_t>(Record("p").Add("v", text).Unsigned("v").value_or(0));
     Record record("port");
@@ -381,7 +382,7 @@ void Supervisor::Ended(Process* process, int status) {
   if (!was_told) {
     if (process->state != "failed") process->message = LastWords(*process);
     process->kill_at = BootNow();
-    containment_->KillProcess(process->id, process->group);
+    containment_->KillProcess(process->id, process->group, process->pid);
   }
   Announce(*process);
 }
@@ -393,7 +394,7 @@ void Supervisor::Tick() {
     if (!process.kill_at) continue;
     if (!process.running) {
       // The leader is gone: its helpers get the signal too, once, and the rest of the grace.
-      std::vector<Member> left = containment_->MembersOf(process.id, process.group);
+      std::vector<Member> left = containment_->MembersOf(process.id, process.group, process.pid);
       if (left.empty()) {
         process.kill_at.reset();
         process.stragglers_told = false;
@@ -407,7 +408,7 @@ void Supervisor::Tick() {
     }
     if (BootNow() >= *process.kill_at) {
       process.forced = true;
-      containment_->KillProcess(process.id, process.group);
+      containment_->KillProcess(process.id, process.group, process.pid);
       if (process.running) SignalPid(process.pidfd.get(), SIGKILL);
     }
   }
@@ -434,7 +435,7 @@ Record Supervisor::StatusOf(const Process& process) const {
   if (process.ready_after.count() != 0) record.Add("after_ns", process.ready_after.count());
   if (!process.request.empty()) record.Add("request", process.request);
   if (!process.running) {
-    bool empty = !process.kill_at || containment_->MembersOf(process.id, process.group).empty();
+    bool empty = !process.kill_at || containment_->MembersOf(process.id, process.group, process.pid).empty();
     record.Add("empty", empty ? 1 : 0);
   }
   return record;

@@ -6,6 +6,7 @@
 
 #include "agent/guard/cgroup.h"
 #include "agent/guard/log_store.h"
+#include "agent/guard/ports.h"
 #include "agent/guard/proc.h"
 #include "common/base/files.h"
 #include "tests/component/guard/guard_fixture.h"
@@ -111,6 +112,31 @@ TEST_CASE("stopping one process leaves the others", "[live]") {
   // It can be started again under its name, by a new request.
   fixture.StartShell("engine-0", "exec sleep 1000", {{"request", "again"}});
   CHECK(fixture.Status("engine-0").Get("running") == "1");
+  CHECK(GuardFixture::Clean(fixture.TearDown(seconds(1))));
+}
+
+TEST_CASE("a process that writes over its environment is still known as its own", "[C25][live]") {
+  // As redis-server does to show a title: the marker is gone. Here the environment is emptied instead.
+  const bool cgroup = GENERATE(true, false);
+  GuardFixture fixture(cgroup ? std::function<void(process::GuardStart*)>() : NoCgroup);
+  const int port = FreePort();
+  fixture.StartShell("store",
+                     "trap '' TERM; env -i sleep 1000 & echo $! > $WORK/helper\n"
+                     "exec env -i redis-server --save '' --bind 127.0.0.1 --port " +
+                         std::to_string(port));
+  Record other = fixture.StartShell("engine-0", "exec sleep 1000");
+  const int helper = PidFrom(fixture, "helper");
+  REQUIRE(WaitFor([&] { return !guard::CanBindPort(static_cast<uint16_t>(port)); }));
+  Record ask("owns");
+  ask.Add("epoch", 3).Add("id", "store").Add("port", port);
+  const GuardReply answer = fixture.Must(ask);
+  REQUIRE(answer.data.size() == 1);
+  CHECK(answer.data[0].Get("held") == "1");
+  fixture.Must(Record("stop").Add("epoch", 3).Add("id", "store").Add("grace_ns", 100'000'000));
+  fixture.WaitState("store", "exited");
+  CHECK(WaitFor([&] { return !ProcessExists(helper); }));
+  CHECK(WaitFor([&] { return guard::CanBindPort(static_cast<uint16_t>(port)); }));
+  CHECK(ProcessExists(static_cast<int>(*other.Signed("pid"))));
   CHECK(GuardFixture::Clean(fixture.TearDown(seconds(1))));
 }
 

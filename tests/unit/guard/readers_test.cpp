@@ -28,6 +28,7 @@ TEST_CASE("a process's stat is read whatever its name") {
     CHECK(stat->command == std::string(name));
     CHECK(stat->state == 'S');
     CHECK(stat->parent == 1);
+    CHECK(stat->session == 3);
     CHECK(stat->start_time == 98765);
   }
   for (const char* bad : {"", "4711", "4711 (sh", "4711 (sh) S 1 2", "x (sh) S"}) CHECK_FALSE(ParseStat(bad));
