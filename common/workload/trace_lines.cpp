@@ -99,7 +99,8 @@ Result<Nanoseconds> CalendarTime(std::string_view text, const std::string& where
   const std::chrono::year_month_day date{std::chrono::year(year),
                                          std::chrono::month(static_cast<unsigned>(month)),
                                          std::chrono::day(static_cast<unsigned>(day))};
-  if (!date.ok()) return bad();
+  // 64 bits of nanoseconds reach from 1677 to 2262.
+  if (!date.ok() || year < 1970 || year > 2261) return bad();
   int64_t nanos = 0;
   size_t at = 19;
   if (at < text.size() && text[at] == '.') {

@@ -175,6 +175,8 @@ TEST_CASE("hostile trace files are refused with their line named", "[D4]") {
   CHECK_THAT(error("mooncake", R"({"timestamp":0,"input_length":600,"output_length":1,"hash_ids":[1]})"),
              Catch::Contains("block_tokens"));
   CHECK_THAT(error("azure-2023", "a,b\n"), Catch::Contains("TIMESTAMP"));
+  CHECK_THAT(error("azure-2023", "TIMESTAMP,ContextTokens,GeneratedTokens\n1408-11-16 18:17:03.9,1,1\n"),
+             Catch::Contains("TIMESTAMP") && Catch::Contains("1408"));
   CHECK_THAT(error("azure-2023", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-13-16 18:17:03.9,1,1\n"),
              Catch::Contains("t:2"));
   CHECK_THAT(
