@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/steps/evidence_json.h"
+#include "controller/steps/exposure.h"
 #include "controller/steps/pool_checks.h"
 #include "controller/steps/verify_diagnosis.h"
 
@@ -315,6 +316,7 @@ class Verifier {
 StepOutcome Verify(JobRun* run, const StackPlan& stack, uint32_t cycle, VerifyEvidence* evidence) {
   const Nanoseconds started = run->clock->Wall();
   Verifier(run, stack, cycle, evidence).Run();
+  CheckExposure(run, &evidence->checks);
   Status written = WriteVerify(*run, cycle, stack.name, *evidence, started);
   if (run->stop.stop_requested()) return StepOutcome::Stopped();
   StepOutcome outcome;

@@ -1,5 +1,7 @@
 #include "tests/component/controller/fake_agent.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/digest.h"
@@ -126,7 +128,9 @@ Result<v1::GetFactsResponse> FakeAgent::GetFacts(const v1::GetFactsRequest&, std
 Status FakeAgent::RunChecks(const v1::RunChecksRequest& request, std::stop_token stop,
                             const controller::OnMessage<v1::RunChecksResponse>& on_message) {
   POOLMARK_RETURN_IF_ERROR(Enter("RunChecks", request.lease(), stop));
-  for (const char* id : {"disk_space", "ports_free"}) {
+  for (const char* id : {"disk_space", "ports_free", "public_ports"}) {
+    const auto& only = request.only();
+    if (!only.empty() && std::find(only.begin(), only.end(), id) == only.end()) continue;
     v1::RunChecksResponse response;
     response.mutable_result()->set_id(id);
     response.mutable_result()->set_outcome(pool_->failing_checks.contains(id) ? v1::OUTCOME_FAIL
