@@ -1,8 +1,10 @@
 #include "common/http/openai.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/base/json.h"
+#include "common/base/json_repair.h"
 
 namespace poolmark::http {
 namespace {
@@ -32,8 +34,29 @@ bool HasToolCall(const Json& delta) {
 
 void ReadCount(const Json& parent, const char* key, std::optional<int64_t>* out) {
   const auto it = parent.find(key);
-  if (it != parent.end() && it->is_number_unsigned() && it->get<uint64_t>() <= INT64_MAX)
-    *out = it->get<int64_t>();
+  if (it == parent.end()) return;
+  if (it->is_number_unsigned() && it->get<uint64_t>() <= INT64_MAX) *out = it->get<int64_t>();
+  // Some engines write counts as floats.
+  constexpr double kMostExact = 9007199254740992.0;
+  if (it->is_number_float()) {
+    const double value = it->get<double>();
+    if (value >= 0 && value <= kMostExact && value == std::floor(value)) *out = static_cast<int64_t>(value);
+  }
+}
+
+// What "error" holds where there is none.
+bool IsNothing(const Json& value) {
+  return value.is_null() || value == false ||
+         (value.is_string() && value.get_ref<const std::string&>().empty()) ||
+         ((value.is_object() || value.is_array()) && value.empty());
+}
+
+// The strict tree, else that of the text with what is only unusual repaired.
+Result<Json> ParseEvent(std::string_view data) {
+  constexpr JsonLimits kLimits{16u << 20, 64, false};
+  auto parsed = ParseJson(data, "", kLimits);
+  if (parsed.ok()) return parsed;
+  return ParseJson(NullNonFinite(RepairJson(data)), "", kLimits);
 }
 
 void ReadUsage(const Json& usage, Chunk* chunk) {
@@ -104,11 +127,12 @@ Chunk ReadChunkWithTree(std::string_view data, std::string* text) {
     chunk.kind = Chunk::Kind::kDone;
     return chunk;
   }
-  const auto parsed = ParseJson(data, "", {16u << 20, 64, false});
+  const auto parsed = ParseEvent(data);
   if (!parsed.ok() || !parsed->is_object()) return Malformed();
   const Json& root = *parsed;
   const auto error = root.find("error");
-  if (error != root.end() && !error->is_null()) {
+  // Beside choices an empty error is a field that an engine always writes.
+  if (error != root.end() && !error->is_null() && !(IsNothing(*error) && root.contains("choices"))) {
     chunk.kind = Chunk::Kind::kError;
     chunk.error = TextOfError(*error);
     return chunk;
@@ -117,6 +141,13 @@ Chunk ReadChunkWithTree(std::string_view data, std::string* text) {
       object != root.end() && object->is_string() && *object == "error") {
     chunk.kind = Chunk::Kind::kError;
     chunk.error = TextOfError(root);
+    return chunk;
+  }
+  // FastAPI's way to say that something failed.
+  if (const auto detail = root.find("detail");
+      detail != root.end() && !IsNothing(*detail) && !root.contains("choices")) {
+    chunk.kind = Chunk::Kind::kError;
+    chunk.error = ErrorText(data);
     return chunk;
   }
   if (const auto usage = root.find("usage"); usage != root.end() && usage->is_object())

@@ -148,6 +148,7 @@ class Scanner {
       if (key == "usage") return Once(&seen, 2) && Usage();
       if (key == "error") return Once(&seen, 4) && Literal("null");
       if (key == "object") return Once(&seen, 8) && NotError();
+      if (key == "detail") return false;
       return Skip();
     });
     if (!good) return false;

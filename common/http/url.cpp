@@ -13,6 +13,12 @@ bool IsTarget(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
+bool StartsWithIgnoringCase(std::string_view text, std::string_view lower) {
+  return text.size() >= lower.size() &&
+         std::equal(lower.begin(), lower.end(), text.begin(),
+                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
+}
+
 bool IsHost(std::string_view text) {
   return !text.empty() && text.size() <= 255 && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -56,11 +62,12 @@ Result<Url> ParseUrl(std::string_view text) {
     return url;
   }
   std::string_view rest;
-  if (text.starts_with("http://")) {
+  // RFC 3986, 3.1: schemes are case-insensitive.
+  if (StartsWithIgnoringCase(text, "http://")) {
     url.scheme = "http";
     url.port = 80;
     rest = text.substr(7);
-  } else if (text.starts_with("https://")) {
+  } else if (StartsWithIgnoringCase(text, "https://")) {
     url.scheme = "https";
     url.port = 443;
     rest = text.substr(8);

@@ -101,6 +101,7 @@ void StreamReader::TakeEvent(const http::SseEvent& event) {
     const std::string_view text = event.data.empty() ? event.comment : event.data;
     return Fail(Outcome::kErrorEvent, text.empty() ? "event: error" : http::ErrorText(text));
   }
+  if (event.data.empty()) return;
   TakeChunk(chunks_.Read(event.data, answer_));
 }
 
@@ -209,6 +210,11 @@ void StreamReader::Finish(int64_t now) {
 void StreamReader::FinishTokens() {
   RequestRecord& record = *record_;
   if (record.events.empty()) return;
+  // A usage that counts nothing where something came is none.
+  if (record.output_tokens.has_value() && *record.output_tokens <= 0) {
+    record.output_tokens.reset();
+    event_tokens_ = false;
+  }
   record.event_tokens_known = event_tokens_;
   if (!event_tokens_) {
     for (OutputEvent& event : record.events) event.tokens = 1;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/json_repair.h"
 
 namespace poolmark::quality {
 namespace {
@@ -104,20 +105,6 @@ Status Value(const Json& json, int indent, int level, std::string* out) {
   return absl::OkStatus();
 }
 
-int HexValue(std::string_view text) {
-  if (text.size() < 4) return -1;
-  int value = 0;
-  for (char c : text.substr(0, 4)) {
-    int digit = c >= '0' && c <= '9'   ? c - '0'
-                : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                       : -1;
-    if (digit < 0) return -1;
-    value = value * 16 + digit;
-  }
-  return value;
-}
-
 }  // namespace
 
 Result<std::string> WriteJson(const Json& json, int indent) {
@@ -127,25 +114,7 @@ Result<std::string> WriteJson(const Json& json, int indent) {
 }
 
 std::string RepairJsonText(std::string_view text) {
-  std::string out = ValidUtf8(text);
-  for (size_t i = 0; i + 1 < out.size(); ++i) {
-    if (out[i] != '\\') continue;
-    if (out[i + 1] != 'u') {
-      ++i;  // an escaped backslash or quote
-      continue;
-    }
-    int code = HexValue(std::string_view(out).substr(i + 2));
-    if (code < 0xd800 || code > 0xdfff) continue;
-    bool pair = code < 0xdc00 && i + 7 < out.size() && out[i + 6] == '\\' && out[i + 7] == 'u';
-    int low = pair ? HexValue(std::string_view(out).substr(i + 8)) : -1;
-    if (low >= 0xdc00 && low <= 0xdfff) {
-      i += 11;
-    } else {
-      out.replace(i + 2, 4, "fffd");
-      i += 5;
-    }
-  }
-  return out;
+  return RepairJson(text);
 }
 
 }  // namespace poolmark::quality

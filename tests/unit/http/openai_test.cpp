@@ -92,6 +92,30 @@ TEST_CASE("usage, finish reasons, token ids and text are found") {
   CHECK(text == "a\xc3\xa9\xf0\x9f\x98\x80\n\"\\/z");
 }
 
+TEST_CASE("what is only unusual in an event is repaired, alike by both readers") {
+  // An engine that cuts an emoji between two tokens; Python's json.dumps of such text and of an infinite
+  // float.
+  for (const std::string data :
+       {R"({"choices":[{"delta":{"content":"a\ud83d"}}]})", R"({"choices":[{"delta":{"content":"\ude00"}}]})",
+        "{\"choices\":[{\"delta\":{\"content\":\"a\xf0\x9f\"}}]}",
+        R"({"choices":[{"delta":{"content":"b"},"logprobs":{"content":[{"logprob":-Infinity,"top":NaN}]}}]})",
+        R"({"choices":[{"delta":{"content":"NaN \" Infinity"},"x":NaN}]})"}) {
+    INFO(data);
+    const Chunk chunk = Read(data);
+    CHECK(chunk.kind == Chunk::Kind::kData);
+    CHECK(chunk.answer);
+  }
+  std::string text;
+  Read(R"({"choices":[{"delta":{"content":"NaN \" -Infinity"},"x":-Infinity}]})", &text);
+  CHECK(text == "NaN \" -Infinity");
+  Read(R"({"choices":[{"delta":{"content":"a\ud83d"}}]})", &text);
+  CHECK(text == "a\xef\xbf\xbd");
+  // Counts as floats, where they are whole.
+  CHECK(Read(R"({"choices":[],"usage":{"completion_tokens":3.0}})").completion_tokens == 3);
+  CHECK_FALSE(Read(R"({"choices":[],"usage":{"completion_tokens":-3.0}})").completion_tokens.has_value());
+  CHECK_FALSE(Read(R"({"choices":[],"usage":{"completion_tokens":1e300}})").completion_tokens.has_value());
+}
+
 TEST_CASE("errors inside a stream are errors in each form engines use") {
   CHECK(Read(R"({"error":{"message":"engine died","type":"InternalServerError","code":500}})").error ==
         "engine died (InternalServerError)");
@@ -100,10 +124,17 @@ TEST_CASE("errors inside a stream are errors in each form engines use") {
         "too long (BadRequestError)");
   CHECK(Read(R"({"error":{}})").kind == Chunk::Kind::kError);
   CHECK(Read(R"({"error":null,"choices":[]})").kind == Chunk::Kind::kData);
+  for (const std::string nothing : {"{}", "\"\"", "false", "[]"}) {
+    const Chunk chunk = Read(R"({"error":)" + nothing + R"(,"choices":[{"delta":{"content":"x"}}]})");
+    CHECK(chunk.kind == Chunk::Kind::kData);
+    CHECK(chunk.answer);
+  }
+  CHECK(Read(R"({"detail":"boom"})").error == "boom");
+  CHECK(Read(R"({"detail":[{"msg":"field required"}]})").kind == Chunk::Kind::kError);
+  CHECK(Read(R"({"detail":"","choices":[]})").kind == Chunk::Kind::kData);
   CHECK(Read("[DONE]").kind == Chunk::Kind::kDone);
-  for (const std::string data :
-       {"", "x", "[]", "null", "{", R"({"a":tru})", R"({"a":1}x)", R"({"a":"\ud800"})", "{\"a\":\"\xff\"}",
-        "{\"a\":\"\x01\"}", R"({"a":01})", R"({"a":1,})", R"({a:1})", "[DONE] "}) {
+  for (const std::string data : {"", "x", "[]", "null", "{", R"({"a":tru})", R"({"a":1}x)",
+                                 "{\"a\":\"\x01\"}", R"({"a":01})", R"({"a":1,})", R"({a:1})", "[DONE] "}) {
     INFO(data);
     CHECK(Read(data).kind == Chunk::Kind::kMalformed);
   }

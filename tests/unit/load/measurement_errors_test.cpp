@@ -132,6 +132,22 @@ TEST_CASE("errors 8, 10 and 11: an error inside a 200 is a failure, with what ca
   CHECK(counted.output_tokens_counted);
 }
 
+TEST_CASE("error 8: a usage that counts nothing beside output is none, and the events are counted") {
+  // sgl-project/sglang#40555
+  const RequestRecord record = Play(Paced(16, Token, Event(Usage(3, 0)), kDone));
+  CHECK(record.outcome == Outcome::kOk);
+  CHECK(record.output_tokens == 16);
+  CHECK(record.output_tokens_counted);
+}
+
+TEST_CASE("events without data between others say nothing") {
+  const RequestRecord record =
+      Play({{1, ChunkedHead()},
+            {2, Event(Content("a")) + Event("") + Event(Content("b")) + kDone + std::string(kLastChunk)}});
+  CHECK(record.outcome == Outcome::kOk);
+  CHECK(record.events.size() == 2);
+}
+
 TEST_CASE("error 9: gaps are between outputs; the first one is no gap") {
   // sgl-project/sglang#1005, vllm-project/vllm#7242
   Accumulator all;
