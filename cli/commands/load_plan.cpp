@@ -52,7 +52,10 @@ Result<load::LoadResult> Run(const LoadArguments& a) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string key, ReadKeyFile(plan.api_key_file));
     plan.options.headers.emplace_back("Authorization", "Bearer " + key);
   }
-  POOLMARK_ASSIGN_OR_RETURN(const Json spec, ParseJson(plan.workload_json, a.plan + " workload"));
+  POOLMARK_ASSIGN_OR_RETURN(Json spec, ParseJson(plan.workload_json, a.plan + " workload"));
+  // Which sessions begin in the middle depends on the number of users, which is the load level's.
+  if (spec.value("shape", "") == "agentic" && plan.options.mode == load::LoadOptions::Mode::kClosed)
+    spec["concurrency"] = Json::array({plan.options.users});
   std::unique_ptr<workload::TokenCounter> counter;
   if (!plan.tokenize_url.empty()) {
     const auto model = spec.find("model");
