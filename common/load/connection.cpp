@@ -65,6 +65,7 @@ Connection::Io Connection::OpenNext(std::string last_error) {
       continue;
     }
     fd_ = *fd;
+    error_.clear();
     const int flags = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
     stamps_ = address.family() != AF_UNIX &&
               setsockopt(fd_, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags) == 0;

@@ -48,7 +48,10 @@ class Run {
     POOLMARK_RETURN_IF_ERROR(AllowConnections(connections));
     POOLMARK_ASSIGN_OR_RETURN(board_,
                               Board::Create(static_cast<size_t>(options_.loops * settings_.processes)));
-    if (!settings_.out_dir.empty()) POOLMARK_RETURN_IF_ERROR(MakeDirs(settings_.out_dir));
+    if (!settings_.out_dir.empty()) {
+      POOLMARK_RETURN_IF_ERROR(MakeDirs(settings_.out_dir));
+      POOLMARK_RETURN_IF_ERROR(RemoveOldResults());
+    }
     cpu_before_ = CpuSeconds(RUSAGE_SELF);
     const Status started = settings_.processes == 1 ? StartHere() : Fork();
     if (!started.ok()) {
@@ -65,6 +68,18 @@ class Run {
   }
 
  private:
+  // Whatever happens to this load, an older one's figures are not taken for its own.
+  Status RemoveOldResults() {
+    POOLMARK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(settings_.out_dir));
+    for (const std::string& name : names) {
+      const bool ours = name == "load.json" || name == "timeline.jsonl" || name == "vllm.json" ||
+                        name.starts_with("profile_export") ||
+                        (name.starts_with("requests.") && name.find(".jsonl.zst") != std::string::npos);
+      if (ours) POOLMARK_RETURN_IF_ERROR(RemoveTree(JoinPath(settings_.out_dir, name)).status());
+    }
+    return absl::OkStatus();
+  }
+
   std::string RecordPath(int process) const {
     if (settings_.out_dir.empty()) return "";
     const std::string name = settings_.processes == 1
@@ -284,6 +299,8 @@ class Run {
           milliseconds(std::min(totals.max_schedule_error, *totals.schedule_error.Quantile(0.99)));
       client.schedule_error_max_ms = milliseconds(totals.max_schedule_error);
     }
+    if (totals.max_connection_wait > 0)
+      client.connection_wait_max_ms = milliseconds(totals.max_connection_wait);
     client.achieved_concurrency =
         *load_end_ > 0 ? static_cast<double>(in_flight_at_end_) / static_cast<double>(*load_end_) : 0;
     client.max_in_flight = totals.max_in_flight;
@@ -362,22 +379,6 @@ Result<LoadResult> RunLoad(LoadOptions options, SessionSource& source, const Run
   }
   Run run(options, source, settings);
   return run.Go();
-}
-
-Result<Summary> SummarizeFiles(const std::vector<std::string>& record_files, const WindowBounds& window,
-                               const LoadOptions& options, ClientFigures client,
-                               const std::optional<Slo>& slo) {
-  Accumulator all;
-  RequestRecord record;
-  for (const std::string& file : record_files) {
-    POOLMARK_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(file));
-    for (;;) {
-      POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&record));
-      if (!more) break;
-      all.Add(record, window.start);
-    }
-  }
-  return Summarize(all, window, options, std::move(client), slo, {});
 }
 
 }  // namespace poolmark::load

@@ -51,9 +51,4 @@ struct LoadResult {
 // Files in out_dir: requests.jsonl.zst, timeline.jsonl, load.json.
 Result<LoadResult> RunLoad(LoadOptions options, SessionSource& source, const RunSettings& settings);
 
-// Summary of record files that parts of one load wrote (load workers), as one.
-Result<Summary> SummarizeFiles(const std::vector<std::string>& record_files, const WindowBounds& window,
-                               const LoadOptions& options, ClientFigures client,
-                               const std::optional<Slo>& slo);
-
 }  // namespace poolmark::load

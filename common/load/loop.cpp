@@ -11,13 +11,20 @@
 #include <thread>
 
 #include "common/load/loop_link.h"
+#include "common/load/thread_class.h"
 
 namespace poolmark::load {
 namespace {
 
 constexpr size_t kReadBuffer = 256 * 1024;
-// Few events at a time, so that due sends wait for few reads.
-constexpr int kBatch = 64;
+constexpr int kBatch = 256;
+// A closed loop's next requests wait for what can be read: a read that comes late falsifies a time, a send
+// that comes late does not, since its latency counts from the send. This long at most.
+constexpr int64_t kMostHold = 1'000'000;
+// Requests of a closed loop that are begun before it looks for reads again.
+constexpr size_t kStartsAtOnce = 8;
+// More finished records than this do not wait for a quiet moment.
+constexpr size_t kMostFinished = 256;
 // After [DONE] the answer's own end should follow at once.
 constexpr int64_t kAfterDone = 1'000'000'000;
 
@@ -40,6 +47,7 @@ Loop::Loop(const LoadOptions& options, const std::vector<Target>& targets, Sessi
       part_(part),
       waiting_(targets.size()),
       idle_(targets.size()),
+      finished_(kMostFinished),
       buffer_(kReadBuffer) {
   const uint32_t loops = std::max(1, options.loops);
   if (options.max_connections > 0) max_links_ = std::max(1u, options.max_connections / loops);
@@ -137,6 +145,8 @@ void Loop::WaitForStart() {
 }
 
 void Loop::Run() {
+  RunSoonWhenWoken();
+  Rehearse();
   WaitForStart();
   ConvertClock();
   now_ = Now();
@@ -147,23 +157,27 @@ void Loop::Run() {
       std::min({options_.deadline.count(), options_.stall.count(), options_.connect_timeout.count()});
   const int64_t sweep_every = std::clamp<int64_t>(shortest / 20, 5'000'000, 100'000'000);
   epoll_event events[kBatch];
+  bool read_something = false;
   for (;;) {
     now_ = Now();
     RunDue(now_);
-    DrainReady();
     if (now_ >= next_sweep) {
       Sweep(now_);
-      DrainReady();
       next_sweep = now_ + sweep_every;
     }
+    if (!HoldSends(read_something)) StartSome();
     if (now_ >= next_convert) {
       ConvertClock();
       next_convert = now_ + 1'000'000'000;
     }
     if (Over()) break;
     ArmTimer();
-    const int timeout = static_cast<int>(std::max<int64_t>(1, (next_sweep - now_ + 999'999) / 1'000'000));
+    const int timeout =
+        !ready_.empty() || finished_.size() > 0
+            ? 0
+            : static_cast<int>(std::max<int64_t>(1, (next_sweep - now_ + 999'999) / 1'000'000));
     const int n = epoll_wait(epoll_, events, kBatch, timeout);
+    read_something = n > 0;
     for (int i = 0; i < n; ++i) {
       void* const who = events[i].data.ptr;
       if (who == &timer_ || who == &wake_) {
@@ -173,16 +187,35 @@ void Loop::Run() {
         continue;
       }
       HandleEvent(static_cast<Link*>(who), events[i].events);
+      if (options_.mode == LoadOptions::Mode::kClosed) continue;
       DrainReady();
+      // Due sends do not wait for the rest of the reads.
       if (const auto due = NextDue(); due.has_value() && *due <= now_) {
         RunDue(now_);
         DrainReady();
       }
     }
+    if (!read_something && ready_.empty()) HandOver();
     BuryClosed();
   }
+  while (finished_.size() > 0) HandFirst();
   InFlight(0, Now());
   live_.finished.store(1, std::memory_order_release);
+}
+
+// Whether the requests that could begin wait for more reads. With a schedule nothing does.
+bool Loop::HoldSends(bool read_something) {
+  if (options_.mode != LoadOptions::Mode::kClosed || !read_something || ready_.empty()) {
+    held_since_ = -1;
+    return false;
+  }
+  if (held_since_ < 0) held_since_ = now_;
+  return now_ - held_since_ < kMostHold;
+}
+
+void Loop::StartSome() {
+  if (options_.mode != LoadOptions::Mode::kClosed) return DrainReady();
+  for (size_t i = 0; i < kStartsAtOnce && !ready_.empty(); ++i) StartFirst();
 }
 
 std::optional<int64_t> Loop::NextDue() const {
@@ -222,51 +255,77 @@ void Loop::RunDue(int64_t now) {
   if (issuing_ && options_.mode == LoadOptions::Mode::kTrace) OpenAhead(now);
 }
 
-// Whether new requests may still start; at the end of the load what waits is let go.
+// Whether new requests may still start.
 bool Loop::Issuing(int64_t now) {
   if (!issuing_) return false;
   if (now < load_end_ && shared_.stop.load(std::memory_order_relaxed) == SharedPlan::kRun) return true;
-  issuing_ = false;
-  drain_end_ = std::min(now, load_end_) + options_.drain.count();
-  // Arrivals that were due and could not be sent are told; later ones are no part of the load.
+  EndIssuing(now);
+  return false;
+}
+
+// The end of the load. What its schedule owes, and what was sent once and goes on with its retries, is still
+// sent, in the drain; the rest of what waits is let go.
+void Loop::EndIssuing(int64_t now) {
+  const bool by_time = shared_.stop.load(std::memory_order_relaxed) == SharedPlan::kRun;
   const int64_t end = std::min(now, load_end_);
   while (next_arrival_.has_value() && *next_arrival_ < end) {
-    LoopLive::Add(live_.unsent_arrivals, 1);
+    const int64_t at = *next_arrival_;
     NextArrival();
+    if (by_time) {
+      TakeArrival(now, at);
+    } else {
+      LoopLive::Add(live_.unsent_arrivals, 1);
+    }
   }
+  issuing_ = false;
+  drain_end_ = end + options_.drain.count();
   next_arrival_.reset();
   arrivals_.reset();
-  for (std::deque<Request>* queue : {&ready_, &open_ready_}) {
-    for (const Request& request : *queue) Drop(request);
-    queue->clear();
-  }
-  for (auto& queue : waiting_) {
-    for (const Request& request : queue) {
-      LoopLive::Add(live_.unsent_arrivals, 1);
-      Drop(request);
+  ahead_.reset();
+  const auto stays = [&](Request* request) {
+    request->owed = request->owed || (by_time && request->has_intended && request->due < end);
+    return request->owed || request->attempt > 1;
+  };
+  const auto drop_others = [&](std::deque<Request>* queue) {
+    std::deque<Request> kept;
+    for (Request& request : *queue) {
+      if (stays(&request)) {
+        kept.push_back(request);
+      } else {
+        if (request.has_intended) LoopLive::Add(live_.unsent_arrivals, 1);
+        Drop(request);
+      }
     }
-    queue.clear();
-  }
-  // A request that was sent once goes on with its retries.
+    queue->swap(kept);
+  };
+  drop_others(&ready_);
+  for (auto& queue : waiting_) drop_others(&queue);
+  for (const Request& request : open_ready_) Drop(request);
+  open_ready_.clear();
   std::vector<Timer> kept;
+  const bool timed = options_.mode == LoadOptions::Mode::kTrace || options_.rate_of_sessions;
   for (; !timers_.empty(); timers_.pop()) {
-    if (timers_.top().kind == Timer::Kind::kRetry) {
-      kept.push_back(timers_.top());
-    } else if (timers_.top().kind == Timer::Kind::kTurn) {
-      Drop(timers_.top().request);
+    Timer timer = timers_.top();
+    if (timer.kind == Timer::Kind::kRetry) {
+      kept.push_back(timer);
+    } else if (timer.kind == Timer::Kind::kTurn) {
+      if (timed && stays(&timer.request)) {
+        ready_.push_back(timer.request);
+      } else {
+        Drop(timer.request);
+      }
     }
   }
   for (const Timer& timer : kept) timers_.push(timer);
-  ahead_.reset();
-  return false;
 }
 
 bool Loop::Over() {
   if (busy_ > 0) return false;
-  if (!issuing_) return timers_.empty() && ready_.empty();
-  if (!ready_.empty() || !timers_.empty() || next_arrival_.has_value() || ahead_ != nullptr) return false;
+  if (!ready_.empty() || !timers_.empty()) return false;
   if (!std::all_of(waiting_.begin(), waiting_.end(), [](const auto& queue) { return queue.empty(); }))
     return false;
+  if (!issuing_) return true;
+  if (next_arrival_.has_value() || ahead_ != nullptr) return false;
   // Turns that wait for an arrival when there are no more arrivals will never be sent.
   for (const Request& request : open_ready_) {
     LoopLive::Add(live_.abandoned_turns, 1);
@@ -307,16 +366,14 @@ void Loop::Sweep(int64_t now) {
 void Loop::CutOff(int64_t now) {
   cut_ = true;
   Issuing(now);
-  for (; !timers_.empty(); timers_.pop()) {
-    const Request request = timers_.top().request;
-    RequestRecord record = NewRecord(request, static_cast<uint32_t>(request.run->number() % targets_.size()));
-    record.started = record.sent = request.due;
-    record.end = now;
-    record.outcome = Outcome::kCancelled;
-    record.error = "cut off before another attempt";
-    Publish(record);
-    TurnEnded(request, false, now);
+  std::vector<Request> unsent(ready_.begin(), ready_.end());
+  ready_.clear();
+  for (auto& queue : waiting_) {
+    unsent.insert(unsent.end(), queue.begin(), queue.end());
+    queue.clear();
   }
+  for (; !timers_.empty(); timers_.pop()) unsent.push_back(timers_.top().request);
+  for (const Request& request : unsent) CancelUnsent(request, now);
   for (size_t i = links_.size(); i-- > 0;) {
     Link* const link = links_[i].get();
     if (link->closed || !link->request.has_value()) continue;
@@ -327,6 +384,17 @@ void Loop::CutOff(int64_t now) {
     link->stream.Abort(Outcome::kCancelled, now, "cut off at the end of the drain");
     EndExchange(link);
   }
+}
+
+void Loop::CancelUnsent(const Request& request, int64_t now) {
+  RequestRecord record = NewRecord(request, static_cast<uint32_t>(request.run->number() % targets_.size()));
+  record.started = record.sent = request.due;
+  record.end = now;
+  record.outcome = Outcome::kCancelled;
+  record.error = request.attempt > 1 ? "cut off before another attempt" : "cut off before it could be sent";
+  if (request.attempt == 1) LoopLive::Add(live_.started, 1);
+  Publish(&record);
+  TurnEnded(request, false, now);
 }
 
 void Loop::BuryClosed() {

@@ -14,6 +14,7 @@
 #include "common/load/connection.h"
 #include "common/load/options.h"
 #include "common/load/record.h"
+#include "common/load/record_queue.h"
 #include "common/load/session_run.h"
 #include "common/load/shared.h"
 #include "common/load/source.h"
@@ -55,7 +56,10 @@ class Loop {
     int64_t due = 0;
     bool has_intended = false;
     int attempt = 1;
-    bool counted = false;  // against the limit of requests
+    bool counted = false;   // against max_requests and the warm-up
+    bool measured = false;  // against measured_requests
+    bool waited = false;    // for a connection
+    bool owed = false;      // was due before the end of the load: sent in the drain
   };
   struct Timer {
     int64_t at = 0;
@@ -76,13 +80,18 @@ class Loop {
   std::optional<int64_t> NextDue() const;
   void Sweep(int64_t now);
   bool Issuing(int64_t now);
+  void EndIssuing(int64_t now);
+  bool HoldSends(bool read_something);
+  void StartSome();
   bool Over();
   void CutOff(int64_t now);
+  void CancelUnsent(const Request& request, int64_t now);
   void BuryClosed();
 
   // loop_plan.cpp: sessions and arrivals.
   void BeginPlan();
   void NextArrival();
+  bool ArrivalsAreRequests() const;
   void OpenAhead(int64_t now);
   void TakeArrival(int64_t now, int64_t at);
   void StartUser(int user, int64_t now);
@@ -97,7 +106,9 @@ class Loop {
   void Drop(const Request& request);
 
   // loop_exchange.cpp: requests on connections.
+  static void Rehearse();
   void DrainReady();
+  void StartFirst();
   void Start(Request request);
   Link* FindIdle(uint32_t target, int64_t now);
   void OpenLink(uint32_t target, const Request* request);
@@ -112,8 +123,14 @@ class Loop {
   void FailConnect(Link* link);
   static void FillRecord(const Request& request, uint32_t target, RequestRecord* record);
   RequestRecord NewRecord(const Request& request, uint32_t target) const;
-  void Publish(const RequestRecord& record);
+  void Publish(RequestRecord* finished);
+  void HandFirst();
+  void HandOver();
   bool Count(Request* request);
+  bool CountMeasured(Request* request, int64_t window_time);
+  void StopAtLimit();
+  bool InWindow(int64_t time) const;
+  void NoteDelay(const Request& request, int64_t now);
   void Release(Link* link, int64_t now);
   void CloseLink(Link* link, bool reset);
   void WatchWrites(Link* link, bool on);
@@ -142,11 +159,13 @@ class Loop {
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   uint64_t timer_order_ = 0;
   std::deque<Request> ready_;                 // to be started at once
+  int64_t held_since_ = -1;                   // closed loop: sends wait for reads since then
   std::deque<Request> open_ready_;            // rate: turns that wait for an arrival
   std::vector<std::deque<Request>> waiting_;  // for a connection, by target
 
   std::optional<ArrivalSchedule> arrivals_;
   uint64_t arrival_index_ = 0;
+  uint64_t measured_arrivals_ = 0;
   std::optional<int64_t> next_arrival_;
   uint64_t next_static_session_ = 0;  // rate and trace: this loop's next session
   std::unique_ptr<Session> ahead_;    // trace: the next session, opened but not begun
@@ -162,6 +181,8 @@ class Loop {
   size_t busy_ = 0;
   int64_t in_flight_since_ = 0;
   int64_t in_flight_ = 0;
+
+  RecordQueue finished_;  // for the sink
 
   std::vector<char> buffer_;
   std::string head_;

@@ -20,6 +20,25 @@ void AppendNumber(uint64_t value, std::string* out) {
 
 }  // namespace
 
+// Reads a made-up answer once, so that the first real one does not pay for code and memory touched for the
+// first time.
+void Loop::Rehearse() {
+  constexpr std::string_view kAnswer =
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+      "data: "
+      "{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}"
+      "]}\n\n"
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"b\"},\"finish_reason\":\"length\"}]}\n\n"
+      "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2}}\n\n"
+      "data: [DONE]\n\n";
+  RequestRecord record;
+  StreamReader stream;
+  stream.Begin(&record, nullptr);
+  stream.Feed(kAnswer, 0, std::nullopt);
+  stream.Closed(0, "");
+}
+
 void Loop::InFlight(int change, int64_t now) {
   LoopLive::Add(live_.in_flight_nanoseconds,
                 static_cast<uint64_t>(in_flight_ * std::max<int64_t>(0, now - in_flight_since_)));
@@ -32,15 +51,14 @@ void Loop::InFlight(int change, int64_t now) {
 }
 
 void Loop::DrainReady() {
-  while (!ready_.empty()) {
-    const Request request = ready_.front();
-    ready_.pop_front();
-    if (request.attempt == 1 && !Issuing(now_)) {
-      Drop(request);
-      continue;
-    }
-    Start(request);
-  }
+  while (!ready_.empty()) StartFirst();
+}
+
+void Loop::StartFirst() {
+  const Request request = ready_.front();
+  ready_.pop_front();
+  if (request.attempt == 1 && !request.owed && !Issuing(now_)) return Drop(request);
+  Start(request);
 }
 
 // Counts a request once against limit and warm-up; false: the limit is reached.
@@ -48,15 +66,47 @@ bool Loop::Count(Request* request) {
   if (request->counted || (options_.max_requests == 0 && options_.warm_up_requests == 0)) return true;
   request->counted = true;
   const uint64_t number = shared_.requests.fetch_add(1, std::memory_order_relaxed);
-  if (options_.max_requests > 0 && number >= options_.max_requests) {
-    int running = SharedPlan::kRun;
-    shared_.stop.compare_exchange_strong(running, SharedPlan::kDrain);
-    return false;
+  if (options_.max_requests > 0) {
+    if (number + 1 >= options_.max_requests) StopAtLimit();
+    if (number >= options_.max_requests) return false;
+    request->owed = true;  // the limit counts on it
   }
-  if (options_.warm_up_requests > 0 && number == options_.warm_up_requests) {
+  if (options_.warm_up_requests > 0 && number == options_.warm_up_requests && !ArrivalsAreRequests()) {
     RaiseWindow(request->has_intended ? request->due : Now());
   }
   return true;
+}
+
+void Loop::StopAtLimit() {
+  int running = SharedPlan::kRun;
+  shared_.stop.compare_exchange_strong(running, SharedPlan::kDrain);
+}
+
+bool Loop::InWindow(int64_t time) const {
+  const int64_t start = shared_.window_start.load(std::memory_order_relaxed);
+  if (start < 0 && (options_.warm_up_requests > 0 || options_.warm_up_sessions > 0)) return false;
+  return time >= std::max(options_.warm_up.count(), start);
+}
+
+// Counts a request of the window once; false: all that are to be measured have begun. Arrivals of a rate
+// are counted where they are drawn.
+bool Loop::CountMeasured(Request* request, int64_t window_time) {
+  if (options_.measured_requests == 0 || request->measured || ArrivalsAreRequests() || !InWindow(window_time))
+    return true;
+  request->measured = true;
+  const uint64_t number = shared_.measured.fetch_add(1, std::memory_order_relaxed);
+  if (number + 1 >= options_.measured_requests) StopAtLimit();
+  return number < options_.measured_requests;
+}
+
+// How late a request of a schedule is. Waiting for one of a limited number of connections is what was asked
+// for and not the program's delay.
+void Loop::NoteDelay(const Request& request, int64_t now) {
+  if (!request.has_intended || request.attempt > 1) return;
+  const int64_t late = now - request.due;
+  if (!request.waited) live_.schedule_error.Add(late);
+  std::atomic<int64_t>& most = request.waited ? live_.max_connection_wait : live_.max_schedule_error;
+  if (late > most.load(std::memory_order_relaxed)) most.store(late, std::memory_order_relaxed);
 }
 
 void Loop::Start(Request request) {
@@ -70,6 +120,7 @@ void Loop::Start(Request request) {
   }
   if (max_links_ > 0 && links_.size() >= max_links_) {
     LoopLive::Add(live_.waited_for_connection, 1);
+    request.waited = true;
     waiting_[target].push_back(request);
     return;
   }
@@ -166,12 +217,14 @@ void Loop::BeginExchange(Link* link) {
   link->stream.Begin(&record, run.wants_answers() ? &link->answer : nullptr);
   now_ = Now();
   record.started = record.sent = now_;
-  if (record.intended.has_value() && request.attempt == 1) {
-    const int64_t error = now_ - *record.intended;
-    live_.schedule_error.Add(error);
-    if (error > live_.max_schedule_error.load(std::memory_order_relaxed))
-      live_.max_schedule_error.store(error, std::memory_order_relaxed);
+  if (!CountMeasured(&*link->request, record.window_time())) {
+    const Request unwanted = request;
+    link->request.reset();
+    --busy_;
+    Release(link, now_);
+    return Drop(unwanted);
   }
+  NoteDelay(request, now_);
   if (request.attempt == 1) {
     LoopLive::Add(live_.started, 1);
   } else {
@@ -278,13 +331,14 @@ void Loop::EndExchange(Link* link) {
   const bool stale = link->used && !link->stream.answered() && record.outcome == Outcome::kReset;
   const bool reusable = link->stream.reusable() && all_sent;
   const bool again = RetryWanted(record, request, stale);
-  if (!again) {
-    const bool ok = record.outcome == Outcome::kOk;
-    if (ok && request.run->wants_answers()) request.run->session().TakeAnswer(request.turn, link->answer);
-    Publish(record);
-  }
-  const std::optional<int64_t> retry_after = link->stream.retry_after_seconds();
   const Outcome outcome = record.outcome;
+  const int64_t first = record.intended.value_or(record.started);
+  if (!again) {
+    if (outcome == Outcome::kOk && request.run->wants_answers())
+      request.run->session().TakeAnswer(request.turn, link->answer);
+    Publish(&record);
+  }
+  const std::optional<int64_t> retry_after = again ? link->stream.retry_after_seconds() : std::nullopt;
   link->request.reset();
   link->used = true;
   if (reusable) {
@@ -293,17 +347,35 @@ void Loop::EndExchange(Link* link) {
     CloseLink(link, outcome == Outcome::kCancelled || outcome == Outcome::kDeadline ||
                         outcome == Outcome::kStalled);
   }
-  if (again) return ScheduleRetry(request, record.intended.value_or(record.started), retry_after, now);
+  if (again) return ScheduleRetry(request, first, retry_after, now);
   TurnEnded(request, outcome == Outcome::kOk, now);
 }
 
-void Loop::Publish(const RequestRecord& record) {
+// Shows the record in the counters and keeps it for a quiet moment, since its text takes as long as several
+// reads. `record` is an old one afterwards, with its memory.
+void Loop::Publish(RequestRecord* finished) {
+  const RequestRecord& record = *finished;
   LoopLive::Add(live_.ended, 1);
   LoopLive::Add(live_.outcomes[static_cast<size_t>(record.outcome)], 1);
   if (record.output_tokens.has_value())
     LoopLive::Add(live_.output_tokens, static_cast<uint64_t>(std::max<int64_t>(0, *record.output_tokens)));
   if (record.first_output.has_value()) live_.ttft.Add(*record.first_output - record.latency_start());
-  sink_.Take(record);
+  if (finished_.full()) HandFirst();
+  finished_.Push(finished);
+}
+
+void Loop::HandFirst() {
+  sink_.Take(finished_.front());
+  finished_.Pop();
+}
+
+// In a quiet moment: gives the sink some records, in the order in which they ended; none when a send is near.
+void Loop::HandOver() {
+  constexpr size_t kAtOnce = 4;
+  constexpr int64_t kNear = 50'000;
+  const std::optional<int64_t> due = NextDue();
+  if (due.has_value() && *due - now_ < kNear) return;
+  for (size_t i = 0; i < kAtOnce && finished_.size() > 0; ++i) HandFirst();
 }
 
 bool Loop::RetryWanted(const RequestRecord& record, const Request& request, bool stale) const {
@@ -325,10 +397,12 @@ void Loop::ScheduleRetry(Request request, int64_t first, std::optional<int64_t> 
 
 // No connection. `link` may carry a request or be one of those opened ahead.
 void Loop::FailConnect(Link* link) {
-  const std::string why = link->connection.error().empty() ? "no connection within the connect timeout"
-                                                           : link->connection.error();
+  const std::string why = !link->connection.error().empty() ? link->connection.error()
+                          : link->connection.connected()
+                              ? "no answer to the TLS handshake within the connect timeout"
+                              : "no connection within the connect timeout";
   const int64_t opened = link->opened_at;
-  const std::optional<Request> request = link->request;
+  std::optional<Request> request = link->request;
   link->request.reset();
   CloseLink(link, false);
   if (!request.has_value()) return;
@@ -336,6 +410,7 @@ void Loop::FailConnect(Link* link) {
   now_ = Now();
   RequestRecord record = NewRecord(*request, link->target);
   record.started = record.sent = std::max(opened, std::min(request->due, now_));
+  if (!CountMeasured(&*request, record.window_time())) return Drop(*request);
   record.connect = now_ - opened;
   record.end = now_;
   record.outcome = cut_ ? Outcome::kCancelled : Outcome::kConnect;
@@ -348,7 +423,7 @@ void Loop::FailConnect(Link* link) {
   if (RetryWanted(record, *request, false)) {
     return ScheduleRetry(*request, record.intended.value_or(record.started), std::nullopt, now_);
   }
-  Publish(record);
+  Publish(&record);
   TurnEnded(*request, false, now_ + (options_.mode == LoadOptions::Mode::kClosed ? kConnectPause : 0));
 }
 

@@ -41,11 +41,25 @@ void Loop::NextArrival() {
   next_arrival_.reset();
   if (!arrivals_.has_value()) return;
   while (const auto at = arrivals_->Next()) {
-    if (arrival_index_++ % part_.count == part_.index) {
+    const uint64_t index = arrival_index_++;
+    if (ArrivalsAreRequests()) {
+      // Every loop finds the same window and the same end.
+      if (options_.warm_up_requests > 0 && index == options_.warm_up_requests) RaiseWindow(at->count());
+      const bool warm = index < options_.warm_up_requests || at->count() < options_.warm_up.count();
+      if (options_.measured_requests > 0 && !warm && measured_arrivals_++ >= options_.measured_requests) {
+        arrivals_.reset();
+        return;
+      }
+    }
+    if (index % part_.count == part_.index) {
       next_arrival_ = at->count();
       return;
     }
   }
+}
+
+bool Loop::ArrivalsAreRequests() const {
+  return options_.mode == LoadOptions::Mode::kRate && !options_.rate_of_sessions;
 }
 
 // An arrival sends the turn that has waited longest, else the first turn of a new session.

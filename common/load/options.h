@@ -50,6 +50,7 @@ struct LoadOptions {
   uint64_t warm_up_sessions = 0;
   std::optional<Nanoseconds> duration;  // of the load with its warm-up; nothing: until the sessions end
   uint64_t max_requests = 0;            // 0: no limit; counted from the first, warm-up included
+  uint64_t measured_requests = 0;       // 0: no limit; the load ends once so many began in the window
   Nanoseconds drain = std::chrono::minutes(10);
 
   Nanoseconds deadline = std::chrono::minutes(10);  // of a request, from its start

@@ -72,7 +72,8 @@ Part::~Part() {
 
 Status Part::Start(const std::string& record_path) {
   POOLMARK_ASSIGN_OR_RETURN(recorder_,
-                            Recorder::Create(record_path, board_.plan(), options_.warm_up.count()));
+                            Recorder::Create(record_path, board_.plan(), options_.warm_up.count(),
+                                             options_.warm_up_requests > 0 || options_.warm_up_sessions > 0));
   // Parts go over all loops of all machines.
   const uint32_t per_machine = static_cast<uint32_t>(options_.loops * processes_);
   for (int i = 0; i < options_.loops; ++i) {

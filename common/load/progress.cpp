@@ -12,6 +12,13 @@ std::optional<double> Milliseconds(const Histogram& histogram, double share) {
   return value.has_value() ? std::optional<double>(static_cast<double>(*value) / 1e6) : std::nullopt;
 }
 
+// "-" where nothing was measured.
+std::string MillisecondsText(const char* format, const std::optional<double>& value) {
+  char text[32] = "-";
+  if (value.has_value()) std::snprintf(text, sizeof text, format, *value);
+  return text;
+}
+
 Json Rounded(const std::optional<double>& value) {
   return value.has_value() ? Json(static_cast<double>(static_cast<int64_t>(*value * 1000 + 0.5)) / 1000)
                            : Json(nullptr);
@@ -44,6 +51,8 @@ Totals AddUp(Board& board) {
     totals.max_lateness = std::max(totals.max_lateness, loop.max_lateness.load(std::memory_order_relaxed));
     totals.max_schedule_error =
         std::max(totals.max_schedule_error, loop.max_schedule_error.load(std::memory_order_relaxed));
+    totals.max_connection_wait =
+        std::max(totals.max_connection_wait, loop.max_connection_wait.load(std::memory_order_relaxed));
     totals.ttft.Merge(loop.ttft);
     totals.lateness.Merge(loop.lateness);
     totals.schedule_error.Merge(loop.schedule_error);
@@ -55,9 +64,10 @@ Tick Progress::Take(int64_t now, bool draining) {
   const Totals totals = AddUp(board_);
   Tick tick;
   tick.at_s = static_cast<double>(now) / 1e9;
+  const int64_t window_start = board_.plan().window_start.load();
+  const bool counted = options_.warm_up_requests > 0 || options_.warm_up_sessions > 0;
   const bool warming =
-      now < options_.warm_up.count() || ((options_.warm_up_requests > 0 || options_.warm_up_sessions > 0) &&
-                                         board_.plan().window_start.load() < 0);
+      now < std::max(options_.warm_up.count(), window_start) || (counted && window_start < 0);
   tick.phase = draining ? "drain" : warming ? "warm-up" : "load";
   tick.in_flight = totals.in_flight;
   tick.started = totals.started;
@@ -101,11 +111,12 @@ Json TickJson(const Tick& tick) {
 std::string TickText(const Tick& tick) {
   char line[256];
   std::snprintf(line, sizeof line,
-                "%7.1fs  %-7s  %6llu in flight  %9.1f req/s  %10.0f events/s  TTFT P50 %8.2f ms  %llu failed "
-                " own lateness P99 %.3f ms",
+                "%7.1fs  %-7s  %6llu in flight  %9.1f req/s  %10.0f events/s  TTFT P50 %s  %llu failed  own "
+                "lateness P99 %s",
                 tick.at_s, tick.phase, static_cast<unsigned long long>(tick.in_flight), tick.ended_per_second,
-                tick.events_per_second, tick.ttft_p50_ms.value_or(0),
-                static_cast<unsigned long long>(tick.failed), tick.lateness_p99_ms.value_or(0));
+                tick.events_per_second, MillisecondsText("%8.2f ms", tick.ttft_p50_ms).c_str(),
+                static_cast<unsigned long long>(tick.failed),
+                MillisecondsText("%.3f ms", tick.lateness_p99_ms).c_str());
   return line;
 }
 

@@ -18,6 +18,7 @@ struct Totals {
   int64_t ran_out_at = -1;
   int64_t max_lateness = 0;
   int64_t max_schedule_error = 0;
+  int64_t max_connection_wait = 0;
   Histogram ttft, lateness, schedule_error;
 };
 Totals AddUp(Board& board);

@@ -1,12 +1,14 @@
 #include "common/load/recorder.h"
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <thread>
 
 #include "common/base/zstd_file.h"
 #include "common/load/record_codec.h"
+#include "common/load/thread_class.h"
 
 namespace poolmark::load {
 namespace {
@@ -27,6 +29,7 @@ struct Recorder::State {
   std::vector<std::unique_ptr<Sink>> sinks;
   const SharedPlan* plan = nullptr;
   int64_t warm_up = 0;
+  bool counted_warm_up = false;
 
   void Push(std::string block) {
     {
@@ -36,6 +39,7 @@ struct Recorder::State {
     wake.notify_one();
   }
   void Write() {
+    RunInTheBackground();
     for (;;) {
       std::string block;
       {
@@ -57,7 +61,9 @@ class Recorder::State::Sink final : public RecordSink {
   explicit Sink(State* state) : state_(*state) {}
   void Take(const RequestRecord& record) override {
     const int64_t dynamic = state_.plan->window_start.load(std::memory_order_relaxed);
-    totals.Add(record, std::max(state_.warm_up, dynamic));
+    // Without a window yet, what has ended belongs to the warm-up.
+    const bool none_yet = state_.counted_warm_up && dynamic < 0;
+    totals.Add(record, none_yet ? INT64_MAX : std::max(state_.warm_up, dynamic));
     if (state_.writer == nullptr) return;
     AppendRecord(record, &text_);
     if (text_.size() >= kBlock) Flush();
@@ -90,11 +96,12 @@ Recorder::~Recorder() {
 }
 
 Result<std::unique_ptr<Recorder>> Recorder::Create(const std::string& path, const SharedPlan& plan,
-                                                   int64_t warm_up) {
+                                                   int64_t warm_up, bool counted_warm_up) {
   std::unique_ptr<Recorder> recorder(new Recorder);
   State* const state = recorder->state_.get();
   state->plan = &plan;
   state->warm_up = warm_up;
+  state->counted_warm_up = counted_warm_up;
   if (path.empty()) return recorder;
   POOLMARK_ASSIGN_OR_RETURN(state->writer, ZstdWriter::Create(path, kLevel));
   state->thread = std::thread([state] { state->Write(); });

@@ -14,9 +14,10 @@ namespace poolmark::load {
 
 class Recorder {
  public:
-  // Empty path: no file. `plan` says where the window begins.
+  // Empty path: no file. The window begins after `warm_up`, and with a warm-up that is counted in requests
+  // or sessions not before `plan` says so.
   static Result<std::unique_ptr<Recorder>> Create(const std::string& path, const SharedPlan& plan,
-                                                  int64_t warm_up);
+                                                  int64_t warm_up, bool counted_warm_up);
   ~Recorder();
   // One for each loop; owned by the recorder.
   RecordSink* NewSink();

@@ -14,6 +14,7 @@ struct SharedPlan {
   enum Stop : int { kRun = 0, kDrain = 1, kCut = 2 };
   std::atomic<uint64_t> next_session{0};  // closed loop: sessions in the order in which users take them
   std::atomic<uint64_t> requests{0};      // started so far, where a limit or a warm-up counts them
+  std::atomic<uint64_t> measured{0};      // begun in the window, where a limit counts them
   std::atomic<uint64_t> sessions{0};      // opened so far
   std::atomic<uint32_t> ready{0};         // loops that wait for the start
   std::atomic<int64_t> start_steady{0};   // CLOCK_MONOTONIC of time 0; 0: not yet
@@ -53,6 +54,8 @@ struct LoopLive {
   Histogram schedule_error;  // intended to started, open loop
   std::atomic<int64_t> max_lateness{0};
   std::atomic<int64_t> max_schedule_error{0};
+  std::atomic<int64_t> max_connection_wait{
+      0};  // intended to started, of requests that waited for a connection
   std::atomic<int> finished{0};
 };
 

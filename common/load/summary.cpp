@@ -90,9 +90,6 @@ void JudgeClient(const LoadOptions& options, Summary* summary) {
     limits.push_back(Text("requests left %.3f ms late (P99; max %.3f ms)", *client.schedule_error_p99_ms,
                           *client.schedule_error_max_ms));
   }
-  if (client.unsent_arrivals > 0)
-    limits.push_back(std::to_string(client.unsent_arrivals) +
-                     " arrivals were due and not sent before the load ended");
   if (options.mode == LoadOptions::Mode::kClosed && summary->load_s > 0) {
     const double busy =
         client.cpu_seconds_of_load / summary->load_s / std::max(1, client.loops * client.processes);
@@ -132,9 +129,16 @@ void AddNotes(const LoadOptions& options, Summary* summary) {
     notes.push_back(count(client.abandoned_turns) +
                     " turns were not sent, since a turn before them failed or the arrivals ended");
   if (client.waited_for_connection > 0) {
+    std::string longest;
+    if (client.connection_wait_max_ms.has_value())
+      longest = Text(", the longest for %.1f ms", *client.connection_wait_max_ms);
     notes.push_back(count(client.waited_for_connection) + " requests waited for a connection (limit " +
-                    count(options.max_connections) + "); in an open loop the wait is part of their latency");
+                    count(options.max_connections) + longest +
+                    "); in an open loop the wait is part of their latency");
   }
+  if (client.unsent_arrivals > 0)
+    notes.push_back(count(client.unsent_arrivals) +
+                    " arrivals were due and not sent when the load was interrupted");
   if (options.mode == LoadOptions::Mode::kClosed && !options.think_cap.has_value() &&
       client.achieved_concurrency > 0 && client.achieved_concurrency < 0.98 * options.users) {
     notes.push_back(

@@ -104,6 +104,7 @@ Json SummaryJson(const Summary& s) {
        {{"p50", Of(c.schedule_error_p50_ms)},
         {"p99", Of(c.schedule_error_p99_ms)},
         {"max", Of(c.schedule_error_max_ms)}}},
+      {"connection_wait_max_ms", Of(c.connection_wait_max_ms)},
       {"achieved_concurrency", Round(c.achieved_concurrency)},
       {"max_in_flight", c.max_in_flight},
       {"cpu_s", Round(c.cpu_seconds)},
