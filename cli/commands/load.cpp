@@ -35,11 +35,10 @@ void AddLoad(CLI::App& app, int& exit_code) {
   load->add_option(
       "--rate,-r", a.rate,
       "Open loop: requests per second; 100:60s for a time, 10-100:60s as a ramp, with commas as steps");
-  load->add_option("--arrivals", a.arrivals, "constant, poisson or gamma")->capture_default_str();
-  load->add_option("--cv", a.cv, "Gamma: coefficient of variation of the gaps")->capture_default_str();
-  load->add_option("--ramp-up", a.ramp_up, "Closed loop: users start evenly over this time")
-      ->capture_default_str();
-  load->add_option("--requests,-n", a.requests, "Requests to measure");
+  load->add_option("--arrivals", a.arrivals, "With --rate: constant (default), poisson or gamma");
+  load->add_option("--cv", a.cv, "With --arrivals gamma: coefficient of variation of the gaps (default 1)");
+  load->add_option("--ramp-up", a.ramp_up, "Closed loop: users start evenly over this time");
+  load->add_option("--requests,-n", a.requests, "Requests to measure, after the warm-up");
   load->add_option("--duration", a.duration, "Length of the load with its warm-up, as in 20m");
   load->add_option("--warm-up", a.warm_up, "Time at the start that is not measured")->capture_default_str();
   load->add_option("--warm-up-requests", a.warm_up_requests, "Requests at the start that are not measured");

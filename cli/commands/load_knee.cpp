@@ -91,6 +91,17 @@ int RunKneeSearch(const LoadArguments& a) {
                       {"summary", load::SummaryJson(level->summary)}});
     search.Report(level->value, level->share);
   }
+  const Json json = {{"knee", search.knee().has_value() ? Json(*search.knee()) : Json(nullptr)},
+                     {"open_end", search.open_end()},
+                     {"share", a.knee_share},
+                     {"slo", a.slo},
+                     {"levels", levels}};
+  const auto dump = DumpJson(json, 2);
+  if (!dump.ok()) return LoadFailed(dump.status());
+  if (!a.out.empty()) {
+    const Status written = AtomicWriteFile(JoinPath(a.out, "knee.json"), *dump + "\n");
+    if (!written.ok()) return LoadFailed(written);
+  }
   if (text) {
     if (search.knee().has_value()) {
       std::printf("knee: %s%s%s\n", LevelName(a, *search.knee()).c_str(), search.open_end() ? " or more" : "",
@@ -99,12 +110,7 @@ int RunKneeSearch(const LoadArguments& a) {
       std::printf("knee: none; the first level already failed%s\n", why.c_str());
     }
   } else {
-    const Json json = {{"knee", search.knee().has_value() ? Json(*search.knee()) : Json(nullptr)},
-                       {"open_end", search.open_end()},
-                       {"share", a.knee_share},
-                       {"slo", a.slo},
-                       {"levels", levels}};
-    if (const auto dump = DumpJson(json, 2); dump.ok()) std::printf("%s\n", dump->c_str());
+    std::printf("%s\n", dump->c_str());
   }
   return search.knee().has_value() ? 0 : 1;
 }

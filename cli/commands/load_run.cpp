@@ -51,28 +51,49 @@ Status ReadRetry(const LoadArguments& a, load::RetryPolicy* retry) {
   return absl::OkStatus();
 }
 
+// The load level. What does not belong to it is refused, since it would do nothing.
+Status ReadLevel(const LoadArguments& a, load::LoadOptions* o) {
+  if (a.concurrency > 0) {
+    if (!a.arrivals.empty() || a.cv != 0)
+      return InvalidInput("load", "--arrivals and --cv belong to a rate",
+                          "a closed loop has no arrivals: leave them out or give --rate");
+    o->users = a.concurrency;
+    if (!a.ramp_up.empty()) {
+      POOLMARK_ASSIGN_OR_RETURN(o->ramp_up, ParseDuration(a.ramp_up));
+    }
+    return absl::OkStatus();
+  }
+  o->mode = load::LoadOptions::Mode::kRate;
+  if (!a.ramp_up.empty())
+    return InvalidInput("load", "--ramp-up belongs to --concurrency", "write a ramp as --rate 1-10:60s");
+  POOLMARK_ASSIGN_OR_RETURN(o->arrivals.steps, load::ParseRate(a.rate));
+  if (!a.arrivals.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(o->arrivals.kind, load::ParseArrivalKind(a.arrivals));
+  }
+  if (a.cv != 0 && o->arrivals.kind != load::ArrivalOptions::Kind::kGamma)
+    return InvalidInput("load", "--cv belongs to --arrivals gamma",
+                        "constant gaps have none, and those of Poisson arrivals is 1");
+  if (a.cv != 0) o->arrivals.cv = a.cv;
+  o->arrivals.seed = a.seed;
+  return absl::OkStatus();
+}
+
 Result<load::LoadOptions> ReadOptions(const LoadArguments& a) {
   load::LoadOptions o;
   if (a.urls.empty()) return InvalidInput("load", "no URL", "give --url http://HOST:PORT");
   for (const std::string& url : a.urls) {
+    // As people write it: a host and a port.
+    const bool has_scheme = url.find("://") != std::string::npos || url.starts_with("unix:");
+    const std::string whole = has_scheme ? url : "http://" + url;
     POOLMARK_ASSIGN_OR_RETURN(
-        http::Url joined, http::JoinApi(url, a.api == "chat" ? "/v1/chat/completions" : "/v1/completions"));
+        http::Url joined, http::JoinApi(whole, a.api == "chat" ? "/v1/chat/completions" : "/v1/completions"));
     o.urls.push_back(std::move(joined));
   }
   POOLMARK_ASSIGN_OR_RETURN(o.headers, ReadHeaders(a));
   o.tls = {a.ca_file, !a.insecure, a.server_name};
   if ((a.concurrency > 0) == !a.rate.empty())
     return InvalidInput("load", "not exactly one load level", "give either --concurrency or --rate");
-  if (a.concurrency > 0) {
-    o.users = a.concurrency;
-    POOLMARK_ASSIGN_OR_RETURN(o.ramp_up, ParseDuration(a.ramp_up));
-  } else {
-    o.mode = load::LoadOptions::Mode::kRate;
-    POOLMARK_ASSIGN_OR_RETURN(o.arrivals.steps, load::ParseRate(a.rate));
-    POOLMARK_ASSIGN_OR_RETURN(o.arrivals.kind, load::ParseArrivalKind(a.arrivals));
-    o.arrivals.cv = a.cv;
-    o.arrivals.seed = a.seed;
-  }
+  POOLMARK_RETURN_IF_ERROR(ReadLevel(a, &o));
   const bool bounded =
       o.mode == load::LoadOptions::Mode::kRate && o.arrivals.steps.back().duration > Nanoseconds(0);
   if (a.requests == 0 && a.duration.empty() && !bounded)
@@ -82,6 +103,7 @@ Result<load::LoadOptions> ReadOptions(const LoadArguments& a) {
   }
   POOLMARK_ASSIGN_OR_RETURN(o.warm_up, ParseDuration(a.warm_up));
   o.warm_up_requests = a.warm_up_requests;
+  o.measured_requests = a.requests;
   POOLMARK_ASSIGN_OR_RETURN(o.drain, ParseDuration(a.drain));
   POOLMARK_ASSIGN_OR_RETURN(o.deadline, ParseDuration(a.deadline));
   POOLMARK_ASSIGN_OR_RETURN(o.stall, ParseDuration(a.stall));
@@ -103,7 +125,6 @@ load::QuickOptions ReadQuick(const LoadArguments& a) {
   quick.output_tokens = a.output_tokens;
   quick.ignore_eos = !a.allow_eos;
   quick.vocabulary = a.vocabulary;
-  if (a.requests > 0) quick.requests = a.requests + a.warm_up_requests;
   quick.seed = a.seed;
   return quick;
 }
@@ -146,6 +167,8 @@ Result<load::LoadResult> RunQuickLoad(const LoadArguments& a, MetricsReader* met
   POOLMARK_ASSIGN_OR_RETURN(const auto source, load::MakeQuickSource(ReadQuick(a)));
   if (!a.export_format.empty() && a.out.empty())
     return InvalidInput("load", "an export needs the records", "give --out");
+  if (a.processes > 1 && a.out.empty())
+    return InvalidInput("load", "several processes need a directory for their records", "give --out");
   load::RunSettings settings;
   settings.out_dir = a.out;
   settings.processes = a.processes;

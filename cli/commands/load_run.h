@@ -26,11 +26,11 @@ struct LoadArguments {
   bool insecure = false;
   uint32_t concurrency = 0;  // 0: not given
   std::string rate;          // "": not given
-  std::string arrivals = "constant";
-  double cv = 1;
-  std::string ramp_up = "0";
-  uint64_t requests = 0;  // 0: not given
-  std::string duration;   // "": not given
+  std::string arrivals;      // "": not given, constant
+  double cv = 0;             // 0: not given, 1
+  std::string ramp_up;       // "": not given
+  uint64_t requests = 0;     // 0: not given
+  std::string duration;      // "": not given
   std::string warm_up = "0";
   uint64_t warm_up_requests = 0;
   std::string drain = "10m", deadline = "10m", stall = "2m", connect_timeout = "10s", keep_alive = "4s";

@@ -53,7 +53,9 @@ void CatchLoadSignals() {
 
 int LoadFailed(const Status& status) {
   std::fprintf(stderr, "poolmark load: %s\n", std::string(status.message()).c_str());
-  return status.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
+  const bool refused = status.code() == absl::StatusCode::kInvalidArgument ||
+                       status.code() == absl::StatusCode::kFailedPrecondition;
+  return refused ? 2 : 1;
 }
 
 int LoadExitCode(const load::Summary& summary) {
@@ -93,7 +95,11 @@ std::function<void(const load::Tick&)> LoadProgress(const std::string& how, bool
 }
 
 Result<std::string> ReadKeyFile(const std::string& path) {
-  POOLMARK_ASSIGN_OR_RETURN(std::string key, ReadFile(path, 64 * 1024));
+  auto read = ReadFile(path, 64 * 1024);
+  if (!read.ok())
+    return InvalidInput(path, "the key cannot be read: " + std::string(read.status().message()),
+                        "name a file whose first line is the key");
+  std::string key = *std::move(read);
   key.resize(std::min(key.size(), key.find_first_of("\r\n")));
   if (key.empty()) return InvalidInput(path, "its first line is empty", "put the key there");
   return key;

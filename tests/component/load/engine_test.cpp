@@ -297,6 +297,43 @@ TEST_CASE("a held load starts nothing after its end and lets what runs finish", 
   CHECK_FALSE(load.result.summary.client.ran_out_at_s.has_value());
 }
 
+TEST_CASE("what a schedule owes at the end of the load is sent in the drain, or told as cut off",
+          "[live][C22][H4]") {
+  TokenServer server({.tokens = 1, .first = milliseconds(10)});
+  LoadOptions options = Open(server.url(), "400");
+  options.max_connections = 1;
+  options.duration = milliseconds(100);
+  ListedSource all = ListedSource::Endless();
+  const Outcomes sent = Run(options, all);
+  // 40 arrivals are due before the end; one connection serves about ten of them by then.
+  CHECK(sent.result.summary.requests == 40);
+  CHECK(sent.result.summary.ok == 40);
+  CHECK(sent.result.summary.ttft->max > 300);
+  CHECK(sent.result.summary.client.unsent_arrivals == 0);
+  // The wait for the one connection is not this program's delay.
+  CHECK(*sent.result.summary.client.connection_wait_max_ms > 200);
+  options.drain = milliseconds(50);
+  ListedSource again = ListedSource::Endless();
+  const Outcomes cut = Run(options, again);
+  CHECK(cut.records.size() == 40);
+  CHECK(Count(cut, Outcome::kCancelled) > 0);
+  CHECK(Count(cut, Outcome::kCancelled) + Count(cut, Outcome::kOk) == 40);
+  CHECK(cut.result.summary.warnings.size() == 2);  // more than 1 % failed, a short window
+}
+
+TEST_CASE("a server that speaks no TLS is told as such", "[live]") {
+  TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
+    return connection.PeerCloses() && false;
+  }});
+  LoadOptions options = Closed("https://127.0.0.1:" + std::to_string(server.port()), 1);
+  options.connect_timeout = milliseconds(200);
+  ListedSource source = ListedSource::Single(1);
+  const Outcomes load = Run(options, source);
+  REQUIRE(Count(load, Outcome::kConnect) == 1);
+  INFO(load.records[0].error);
+  CHECK(load.records[0].error.find("TLS handshake") != std::string::npos);
+}
+
 TEST_CASE("the drain has a bound, and what it cuts off is told", "[live][H4]") {
   TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
     return connection.PeerCloses() && false;
