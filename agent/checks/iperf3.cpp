@@ -36,6 +36,7 @@ Result<Iperf3Report> ParseIperf3(std::string_view text) {
   Iperf3Report report;
   report.received_bits_per_second = Number(*received, "bits_per_second");
   report.sent_bits_per_second = Number(*sent, "bits_per_second");
+  report.sent_bytes = Number(*sent, "bytes");
   report.seconds = Number(*received, "seconds");
   const double retransmits = Number(*sent, "retransmits");
   report.retransmits = retransmits > 0 && retransmits < 1e18 ? static_cast<uint64_t>(retransmits) : 0;

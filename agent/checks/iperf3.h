@@ -12,6 +12,7 @@ namespace poolmark::agent {
 struct Iperf3Report {
   double received_bits_per_second = 0;  // goodput at the receiver: the line rate
   double sent_bits_per_second = 0;
+  double sent_bytes = 0;
   uint64_t retransmits = 0;
   double seconds = 0;  // of the receiver
   unsigned streams = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "agent/checks/byte_counters.h"
 #include "agent/checks/iperf3.h"
 #include "agent/checks/perftest.h"
 #include "agent/facts/sockets.h"
@@ -184,11 +185,14 @@ v1::MeasureLineResponse LineRate::StopServer(const v1::MeasureLineRequest& reque
 v1::MeasureLineResponse LineRate::RunClient(const v1::MeasureLineRequest& request) {
   v1::MeasureLineResponse response;
   const Command command = ClientCommand(request);
+  const auto before = SentBytes(facts_.root);
   const auto output = RunCommand(*spawner_, command, seconds(std::max(request.seconds(), 1u) + 20));
   if (!output.ok()) {
     response.set_failure(std::string(output.status().message()));
     return response;
   }
+  const auto rise = Rise(before, SentBytes(facts_.root));
+  response.mutable_sent_by_device()->insert(rise.begin(), rise.end());
   response.set_output(Bounded(output->out.empty() ? output->err : output->out));
   if (output->timed_out) {
     response.set_failure(Describe(command, *output));
@@ -201,11 +205,16 @@ v1::MeasureLineResponse LineRate::RunClient(const v1::MeasureLineRequest& reques
     if (report.ok()) {
       response.set_bits_per_second(report->received_bits_per_second);
       response.set_retransmits(report->retransmits);
+      response.set_payload_bytes(report->sent_bytes);
     }
   } else if (request.kind() == v1::LINE_KIND_IB_WRITE_BW) {
     const auto report = ParseWriteBandwidth(output->out);
     status = report.status();
-    if (report.ok()) response.set_bits_per_second(report->average_bits_per_second);
+    if (report.ok()) {
+      response.set_bits_per_second(report->average_bits_per_second);
+      // By duration the iterations counted are those of its measured middle; the rate holds for all of it.
+      response.set_payload_bytes(report->average_bits_per_second / 8 * std::max(request.seconds(), 1u));
+    }
   } else {
     const auto report = ParseWriteLatency(output->out);
     status = report.status();

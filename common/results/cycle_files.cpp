@@ -87,6 +87,7 @@ void Fields(V& visit, S& value) {
   visit("streams", value.streams);
   visit("latency_p50_us", value.latency_p50_us);
   visit("latency_p99_us", value.latency_p99_us);
+  visit("counted_per_byte", value.counted_per_byte);
 }
 
 template <class V, class S>

@@ -63,6 +63,9 @@ struct LineRate {
   std::vector<double> runs;
   int seconds = 0, streams = 0;
   Measured<double> latency_p50_us, latency_p99_us;
+  // How far the sender's byte counters rose for one byte that the tool sent, by "net:<interface>",
+  // "rdma:<device>".
+  std::map<std::string, double> counted_per_byte;
 };
 struct PreflightRecord {
   std::string job_id;

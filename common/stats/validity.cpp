@@ -9,6 +9,7 @@ namespace {
 constexpr double kClockNoteSeconds = 0.010;
 constexpr double kRightShare = 0.8;  // M11
 constexpr double kWrongShare = 0.1;
+constexpr double kMuch = 64.0 * 1024 * 1024;  // bytes; below, heartbeats and requests could be it
 
 std::string Seconds(double value) {
   char text[48];
@@ -157,19 +158,40 @@ Verdict Judge(const Evidence& evidence) {
   return verdict;
 }
 
+namespace {
+
+// No counter tells what should have moved. An RDMA stack is then judged by what did: much over RDMA and
+// little beside it is right, much over TCP and next to nothing over RDMA is the fall-back that must not stay
+// unseen.
+PathJudgement JudgeUnexpected(const PathEvidence& path, const std::string& pair) {
+  const std::string why = pair + "KV bytes not measured: " + path.expected_bytes.reason();
+  if (path.intended != "rdma" || !path.rdma_bytes.has_value() || !path.tcp_bytes.has_value())
+    return {PathVerdict::kNotMeasured, why};
+  const std::string figures =
+      pair + Shown(path.rdma_bytes) + " over RDMA, " + Shown(path.tcp_bytes) + " over TCP";
+  const double rdma = *path.rdma_bytes, tcp = *path.tcp_bytes;
+  if (rdma >= kMuch && rdma >= 10 * tcp) return {PathVerdict::kRight, figures};
+  if (rdma < kMuch && tcp >= kMuch) return {PathVerdict::kWrong, "intended rdma, " + figures};
+  return {PathVerdict::kNotMeasured, why};
+}
+
+}  // namespace
+
 PathJudgement JudgePath(const PathEvidence& path) {
   const std::string pair = path.from + " to " + path.to + ": ";
   const bool rdma = path.intended == "rdma";
   const Measured<double>& on = rdma ? path.rdma_bytes : path.tcp_bytes;
   const Measured<double>& off = rdma ? path.tcp_bytes : path.rdma_bytes;
-  if (path.expected_bytes <= 0) return {PathVerdict::kIdle, pair + "no KV moved"};
+  if (!path.expected_bytes.has_value()) return JudgeUnexpected(path, pair);
+  const double expected = *path.expected_bytes;
+  if (expected <= 0) return {PathVerdict::kIdle, pair + "no KV moved"};
   if (!on.has_value())
     return {PathVerdict::kNotMeasured, pair + path.intended + " bytes not measured: " + on.reason()};
-  const double share = *on / path.expected_bytes;
-  const std::string figures = Bytes(path.expected_bytes) + " of KV, " + Shown(path.rdma_bytes) +
-                              " over RDMA, " + Shown(path.tcp_bytes) + " over TCP";
+  const double share = *on / expected;
+  const std::string figures = Bytes(expected) + " of KV, " + Shown(path.rdma_bytes) + " over RDMA, " +
+                              Shown(path.tcp_bytes) + " over TCP";
   // A TCP stack whose bytes went over RDMA: the Ethernet totals may hold both, so the other path decides.
-  if (!rdma && off.has_value() && *off >= kRightShare * path.expected_bytes) {
+  if (!rdma && off.has_value() && *off >= kRightShare * expected) {
     return {PathVerdict::kWrong, pair + "intended tcp, " + figures};
   }
   if (share >= kRightShare) return {PathVerdict::kRight, pair + figures};

@@ -59,8 +59,8 @@ struct ResetEvidence {
 // Bytes between a pair of machines by path (M11).
 struct PathEvidence {
   std::string from, to;
-  std::string intended;       // "tcp" or "rdma"
-  double expected_bytes = 0;  // KV bytes that the engines or caches say they moved
+  std::string intended;                   // "tcp" or "rdma"
+  Measured<double> expected_bytes = 0.0;  // KV bytes that the engines or caches say they moved
   Measured<double> rdma_bytes;
   Measured<double> tcp_bytes;
   bool simulated = false;

@@ -131,10 +131,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   facts.reuse = record.has_requests ? ReuseOf(run, stack, record, requests, facts)
                                     : results::NoReuse("the load left no records");
   facts.transfers = TransfersOf(stack, samples, run.line_rate_bits);
-  for (const results::TransferFacts& transfer : facts.transfers) {
-    if (transfer.bytes.has_value())
-      facts.evidence.paths.push_back(PathOf(run, transfer, samples, stack.simulated));
-  }
+  facts.evidence.paths = PathsOf(run, facts.transfers, samples, stack.simulated);
   auto figures = record.has_requests ? results::ComputeRepeat(facts, requests)
                                      : results::ComputeRepeat(
                                            facts, [](stats::RequestFacts*) -> Result<bool> { return false; });

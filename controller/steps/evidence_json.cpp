@@ -96,9 +96,11 @@ Status WritePreflight(const JobRun& run, const std::vector<v1::CheckResult>& che
     line.streams = static_cast<int>(rate.streams);
     line.latency_p50_us = NotMeasured{"iperf3 measures no latency"};
     line.latency_p99_us = line.latency_p50_us;
+    line.counted_per_byte = rate.tcp_ratios;
     file.line_rates.push_back(line);
     if (rate.link.path != "rdma") continue;
     line.path = "rdma";
+    line.counted_per_byte = rate.rdma_ratios;
     line.tool = rate.rdma_tool.name();
     line.tool_version = rate.rdma_tool.version();
     line.bits_per_second = OrMissing(rate.rdma_bits_per_second, why);

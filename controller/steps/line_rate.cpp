@@ -61,6 +61,10 @@ v1::MeasureLineRequest Base(const JobRun& run, const KvLink& link, v1::LineKind 
   return request;
 }
 
+std::map<std::string, double> RatiosOf(const v1::MeasureLineResponse& answer) {
+  return Ratios({answer.sent_by_device().begin(), answer.sent_by_device().end()}, answer.payload_bytes());
+}
+
 Status MeasureTcp(JobRun* run, LineRate* rate) {
   v1::MeasureLineRequest request = Base(*run, rate->link, v1::LINE_KIND_IPERF3);
   // More streams as long as they still help: twice as many after each run that gained 5 %.
@@ -74,6 +78,7 @@ Status MeasureTcp(JobRun* run, LineRate* rate) {
     rate->runs.push_back(answer.bits_per_second());
     rate->tool = answer.tool();
     const double best = rate->bits_per_second.value_or(0);
+    if (answer.bits_per_second() > best) rate->tcp_ratios = RatiosOf(answer);
     if (answer.bits_per_second() > best) {
       rate->bits_per_second = answer.bits_per_second();
       rate->streams = streams;
@@ -92,7 +97,10 @@ Status MeasureRdma(JobRun* run, LineRate* rate) {
     request.set_rdma_device(DeviceOf(*run, rate->link.from));
     POOLMARK_ASSIGN_OR_RETURN(auto answer, Call(run, rate->link.from, request, "client"));
     rate->rdma_tool = answer.tool();
-    if (answer.has_bits_per_second()) rate->rdma_bits_per_second = answer.bits_per_second();
+    if (answer.has_bits_per_second()) {
+      rate->rdma_bits_per_second = answer.bits_per_second();
+      rate->rdma_ratios = RatiosOf(answer);
+    }
     if (answer.has_latency_p50_us()) rate->rdma_latency_p50_us = answer.latency_p50_us();
     if (answer.has_latency_p99_us()) rate->rdma_latency_p99_us = answer.latency_p99_us();
   }
@@ -117,6 +125,9 @@ std::vector<LineRate> MeasureLineRates(JobRun* run, std::vector<v1::CheckResult>
       const double bits =
           link.path == "rdma" ? rate.rdma_bits_per_second.value_or(0) : rate.bits_per_second.value_or(0);
       run->line_rate_bits[{link.from, link.to}] = bits;
+      PathCalibration& calibration = run->calibrations[link.from];
+      calibration.tcp = rate.tcp_ratios;
+      if (!rate.rdma_ratios.empty()) calibration.rdma = rate.rdma_ratios;
       check.set_outcome(v1::OUTCOME_PASS);
       check.set_observed(absl::StrCat(link.from, " -> ", link.to, ": ", FormatBitRate(bits), " over ",
                                       link.path, ", best of ", rate.runs.size(), " run(s) of ",

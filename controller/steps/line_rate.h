@@ -1,6 +1,7 @@
 // The network line rate between the machines KV travels between (decision M12): iperf3 for every ordered
 // pair, ib_write_bw and ib_write_lat beside it on an RDMA path. Best of the runs counts.
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct LineRate {
   std::optional<double> rdma_bits_per_second;
   std::optional<double> rdma_latency_p50_us;
   std::optional<double> rdma_latency_p99_us;
+  std::map<std::string, double> tcp_ratios;  // device -> bytes counted for one of payload (calibration.h)
+  std::map<std::string, double> rdma_ratios;
   std::string failure;  // what could not be measured and why
   v1::Tool tool;
   v1::Tool rdma_tool;

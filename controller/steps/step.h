@@ -14,6 +14,7 @@
 #include "common/base/result.h"
 #include "common/spec/job.h"
 #include "controller/machines/registry.h"
+#include "controller/steps/calibration.h"
 #include "controller/steps/plan.h"
 #include "poolmark/v1/controller.pb.h"
 
@@ -71,6 +72,7 @@ struct JobRun {
   std::map<std::string, std::string> work_dirs;                  // of this job
   std::map<std::string, std::map<std::string, v1::Tool>> tools;  // machine -> process or reader -> tool
   std::map<std::pair<std::string, std::string>, double> line_rate_bits;  // from, to: measured in preflight
+  std::map<std::string, PathCalibration> calibrations;  // sending machine -> its counters, in preflight
 
   v1::LeaseId Lease(const std::string& machine) const;
   // Repeated after a restart or a lost reply it is the same request: one effect.

@@ -103,36 +103,71 @@ std::vector<results::TransferFacts> TransfersOf(
   return transfers;
 }
 
-stats::PathEvidence PathOf(const JobRun& run, const results::TransferFacts& transfer,
-                           const SampleFacts& samples, bool simulated) {
-  stats::PathEvidence path;
-  path.from = transfer.from;
-  path.to = transfer.to;
-  path.intended = transfer.path;
-  path.expected_bytes = transfer.bytes.value_or(0);
-  path.simulated = simulated;
-  path.rdma_bytes = NotMeasured{"no RDMA counters on this machine"};
-  path.tcp_bytes = NotMeasured{"no counters of the network device that carries the pool's address"};
-  auto sent = samples.sent_by_device.find(transfer.from);
-  if (sent == samples.sent_by_device.end()) return path;
-  for (const spec::MachineSpec& machine : run.job->pool.machines) {
-    if (machine.name != transfer.from) continue;
-    for (const std::string& device : machine.rdma_devices) {
-      auto bytes = sent->second.find("rdma:" + device);
-      if (bytes != sent->second.end()) path.rdma_bytes = path.rdma_bytes.value_or(0) + bytes->second;
+namespace {
+
+// By the address alone, for a pair that preflight did not measure.
+PathBytes ByAddress(const JobRun& run, const std::string& machine,
+                    const std::map<std::string, double>& sent) {
+  PathBytes bytes{NotMeasured{"no RDMA counters on this machine"},
+                  NotMeasured{"no counters of the network device that carries the pool's address"}};
+  for (const spec::MachineSpec& spec : run.job->pool.machines) {
+    if (spec.name != machine) continue;
+    for (const std::string& device : spec.rdma_devices) {
+      auto found = sent.find("rdma:" + device);
+      if (found != sent.end()) bytes.rdma = bytes.rdma.value_or(0) + found->second;
     }
   }
-  auto address = run.plan->addresses.find(transfer.from);
-  auto facts = run.facts.find(transfer.from);
-  if (address == run.plan->addresses.end() || facts == run.facts.end()) return path;
+  auto address = run.plan->addresses.find(machine);
+  auto facts = run.facts.find(machine);
+  if (address == run.plan->addresses.end() || facts == run.facts.end()) return bytes;
   for (const v1::Nic& nic : facts->second.nics()) {
     const bool carries =
         nic.address() == address->second ||
         std::find(nic.addresses().begin(), nic.addresses().end(), address->second) != nic.addresses().end();
-    auto bytes = sent->second.find("net:" + nic.name());
-    if (carries && bytes != sent->second.end()) path.tcp_bytes = bytes->second;
+    auto found = sent.find("net:" + nic.name());
+    if (carries && found != sent.end()) bytes.tcp = found->second;
   }
-  return path;
+  return bytes;
+}
+
+Measured<double> Part(const Measured<double>& bytes, double share) {
+  if (!bytes.has_value()) return bytes;
+  return *bytes * share;
+}
+
+}  // namespace
+
+std::vector<stats::PathEvidence> PathsOf(const JobRun& run,
+                                         const std::vector<results::TransferFacts>& transfers,
+                                         const SampleFacts& samples, bool simulated) {
+  std::vector<stats::PathEvidence> paths;
+  for (const results::TransferFacts& transfer : transfers) {
+    stats::PathEvidence path;
+    path.from = transfer.from;
+    path.to = transfer.to;
+    path.intended = transfer.path;
+    path.expected_bytes = transfer.bytes;
+    path.simulated = simulated;
+    path.rdma_bytes = NotMeasured{"no network counters of " + transfer.from};
+    path.tcp_bytes = path.rdma_bytes;
+    if (auto sent = samples.sent_by_device.find(transfer.from); sent != samples.sent_by_device.end()) {
+      auto calibration = run.calibrations.find(transfer.from);
+      const PathBytes bytes = calibration != run.calibrations.end() && !calibration->second.tcp.empty()
+                                  ? ReadThrough(calibration->second, sent->second)
+                                  : ByAddress(run, transfer.from, sent->second);
+      // The sender's cards count what went to all its peers: each pair gets the part that its KV is of all
+      // KV.
+      double all = 0;
+      for (const results::TransferFacts& other : transfers) {
+        if (other.from == transfer.from) all += other.bytes.value_or(0);
+      }
+      const double share = transfer.bytes.has_value() && all > 0 ? *transfer.bytes / all : 1;
+      path.rdma_bytes = Part(bytes.rdma, share);
+      path.tcp_bytes = Part(bytes.tcp, share);
+    }
+    paths.push_back(std::move(path));
+  }
+  return paths;
 }
 
 }  // namespace poolmark::controller

@@ -17,8 +17,12 @@ std::vector<results::TransferFacts> TransfersOf(
     const StackPlan& stack, const SampleFacts& samples,
     const std::map<std::pair<std::string, std::string>, double>& line_rate_bits);
 
-// What the sender's network cards counted meanwhile, on both kinds of path.
-stats::PathEvidence PathOf(const JobRun& run, const results::TransferFacts& transfer,
-                           const SampleFacts& samples, bool simulated);
+// For each pair what the sender's network cards counted meanwhile, on both kinds of path, read through
+// preflight's calibration; without one (the line rate was off) by the device that carries the pool's address.
+// A card cannot tell peers apart: each pair gets the part of the sender's bytes that its KV is of all KV that
+// this sender moved.
+std::vector<stats::PathEvidence> PathsOf(const JobRun& run,
+                                         const std::vector<results::TransferFacts>& transfers,
+                                         const SampleFacts& samples, bool simulated);
 
 }  // namespace poolmark::controller

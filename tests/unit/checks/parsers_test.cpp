@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
+#include <filesystem>
 
+#include "agent/checks/byte_counters.h"
 #include "agent/checks/clock_state.h"
 #include "agent/checks/fabric.h"
 #include "agent/checks/iperf3.h"
@@ -8,6 +10,7 @@
 #include "agent/facts/text.h"
 #include "common/base/files.h"
 #include "tests/support/shared_data.h"
+#include "tests/support/temp_dir.h"
 
 using namespace poolmark;
 using namespace poolmark::agent;
@@ -145,6 +148,28 @@ TEST_CASE("the NVLink fabric of a GB200, with both tag spellings", "[J5]") {
       ParseImex("Node #0 - 10.0.0.1 - UNAVAILABLE - Version: x\nDomain State: DOWN\nNode #\n");
   CHECK_FALSE(down.up);
   CHECK(down.others.size() == 2);
+}
+
+TEST_CASE("byte counters of cards: RDMA ports with counters/, with hw_counters/ only, saturated", "[J1]") {
+  test::TempDir root;
+  const auto put = [&](const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root / path).parent_path());
+    REQUIRE(AtomicWriteFile(root / path, text).ok());
+  };
+  put("proc/net/dev", "Inter-|\n face |\n eth0: 1 2 3 4 5 6 7 8 900 10 11 12 13 14 15 16\n");
+  const std::string base = "sys/class/infiniband/";
+  for (const char* device : {"mlx5_0", "bnxt_re0", "old0"}) {
+    put(base + device + "/ports/1/state", "4: ACTIVE\n");
+    put(base + device + "/ports/1/link_layer", "Ethernet\n");
+  }
+  put(base + "mlx5_0/ports/1/counters/port_xmit_data", "250\n");
+  put(base + "bnxt_re0/ports/1/hw_counters/tx_bytes", "77\n");
+  put(base + "old0/ports/1/counters/port_xmit_data", "4294967295\n");
+  const auto sent = SentBytes(root.path());
+  CHECK(sent ==
+        std::map<std::string, double>{{"net:eth0", 900}, {"rdma:bnxt_re0", 77}, {"rdma:mlx5_0", 1000}});
+  CHECK(Rise({{"a", 5}, {"b", 5}}, {{"a", 7}, {"b", 1}, {"c", 9}}) ==
+        std::map<std::string, double>{{"a", 2}});
 }
 
 TEST_CASE("secrets on command lines, by option, by shape and by value", "[C12]") {

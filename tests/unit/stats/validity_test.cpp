@@ -66,6 +66,16 @@ TEST_CASE("I4: 80 % on the intended path is right, 10 to 80 % mixed, less is wro
   CHECK(JudgePath(Path("tcp", 1e9, 1e9, 1.1e9)).verdict == PathVerdict::kWrong);
   CHECK(JudgePath(Path("tcp", 1e9, NotMeasured{"no RDMA card"}, 1.02e9)).verdict == PathVerdict::kRight);
   CHECK(JudgePath(Path("tcp", 0, 0.0, 0.0)).verdict == PathVerdict::kIdle);
+  // KV bytes that nothing counts: only a fall-back that cannot be anything else is wrong.
+  const auto unknown = [](double rdma, double tcp) {
+    PathEvidence path = Path("rdma", 0, rdma, tcp);
+    path.expected_bytes = NotMeasured{"two senders"};
+    return JudgePath(path).verdict;
+  };
+  CHECK(unknown(1e9, 5e7) == PathVerdict::kRight);
+  CHECK(unknown(1e3, 1e9) == PathVerdict::kWrong);
+  CHECK(unknown(1e9, 1e9) == PathVerdict::kNotMeasured);
+  CHECK(unknown(1e3, 1e3) == PathVerdict::kNotMeasured);
   Evidence evidence;
   evidence.paths = {Path("rdma", 1e9, 0.0, 1.1e9)};
   CHECK(Reasons(evidence) == std::vector{Reason::kWrongPath});
