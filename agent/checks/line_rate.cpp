@@ -33,7 +33,7 @@ std::string ToolName(v1::LineKind kind) {
 std::vector<std::string> PerftestOptions(const v1::MeasureLineRequest& request) {
   std::vector<std::string> argv = {ToolName(request.kind()), "-F", "-p", std::to_string(request.port())};
   if (!request.rdma_device().empty()) {
-    const std::string device = request.rdma_device();
+    const std::string& device = request.rdma_device();
     const size_t colon = device.find(':');
     argv.insert(argv.end(), {"-d", device.substr(0, colon)});
     if (colon != std::string::npos) argv.insert(argv.end(), {"-i", device.substr(colon + 1)});
