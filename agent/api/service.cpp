@@ -117,9 +117,12 @@ Status AgentService::StartOne(const v1::StartProcessRequest& request, v1::StartP
                             process::MakeBackend(launch.backend)->Compose(launch, place, allow, secrets_));
   POOLMARK_RETURN_IF_ERROR(MakeDirectories(*run, spec));
   POOLMARK_RETURN_IF_ERROR(WriteFiles(*run, spec));
-  // What a restarted agent must know to go on looking for readiness; it names secrets, but holds none.
+  // What a restarted agent must know to go on looking for readiness; it names secrets, but holds none, and
+  // the files' contents are where they belong.
+  v1::ProcessSpec kept = spec;
+  for (v1::InputFile& file : *kept.mutable_files()) file.clear_content();
   POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(absl::StrCat(run->info().directory, "/specs/", spec.id(), ".pb"),
-                                           spec.SerializeAsString(), 0600));
+                                           kept.SerializeAsString(), 0600));
 
   start.Add("request", request.request_id());
   POOLMARK_ASSIGN_OR_RETURN(auto reply, run->Ask(start));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "controller/stacks/relay.h"
 
 namespace poolmark::controller {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 int StageOf(spec::Role role) {
   switch (role) {
     case spec::Role::kStore:
+    case spec::Role::kRelay:
       return 0;
     case spec::Role::kCache:
       return 1;
@@ -24,12 +26,12 @@ int StageOf(spec::Role role) {
   return 2;
 }
 constexpr int kStages = 4;
-constexpr const char* kStageNames[kStages] = {"store", "caches", "engines", "routers"};
+constexpr const char* kStageNames[kStages] = {"stores", "caches", "engines", "routers"};
 
 }  // namespace
 
 Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& spec,
-                const std::string& request, ProcessWatch* watch) {
+                const std::string& request, ProcessWatch* watch, v1::Tool* program) {
   POOLMARK_ASSIGN_OR_RETURN(AgentLinkPtr link, run->registry->Link(machine));
   v1::StartProcessRequest start;
   start.set_request_id(run->RequestId(machine, request));
@@ -65,6 +67,12 @@ v1::Reason DeathReason(JobRun* run, const ProcessWatch::Death& death, const std:
 }
 
 StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessWatch* watch) {
+  std::map<std::string, std::vector<v1::InputFile>> relay_files;
+  if (stack.relay) {
+    auto made = MakeRelayFiles(stack, run->clock->Wall());
+    if (!made.ok()) return StepOutcome::Failed("launch_failed", std::string(made.status().message()));
+    relay_files = *std::move(made);
+  }
   for (int stage = 0; stage < kStages; ++stage) {
     std::map<std::string, std::vector<const PlannedProcess*>> by_machine;
     std::vector<std::string> ids, machines;
@@ -77,14 +85,21 @@ StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessW
     for (const auto& [machine, list] : by_machine) machines.push_back(machine);
     run->Note("process", absl::StrCat("starting ", ids.size(), " ", kStageNames[stage]));
     StepOutcome failure;
-    std::mutex mutex;  // failure, run->tools
+    std::mutex mutex;  // failure, run->programs
     ForEachMachine(machines, [&](const std::string& machine) {
       for (const PlannedProcess* process : by_machine[machine]) {
         if (run->stop.stop_requested() || watch->FirstDeath()) return;
-        Status status = StartOne(run, machine, process->spec,
-                                 absl::StrCat("start/", cycle, "/", process->spec.id()), watch);
-        if (status.ok()) continue;
+        v1::ProcessSpec spec = process->spec;
+        if (auto files = relay_files.find(spec.id()); files != relay_files.end())
+          spec.mutable_files()->Add(files->second.begin(), files->second.end());
+        v1::Tool program;
+        Status status = StartOne(run, machine, spec, absl::StrCat("start/", cycle, "/", process->spec.id()),
+                                 watch, &program);
         std::lock_guard lock(mutex);
+        if (status.ok()) {
+          run->programs[process->spec.id()] = std::move(program);
+          continue;
+        }
         if (failure.reasons.empty())
           failure.reasons.push_back(ReasonOf(status, machine, absl::StrCat("starting ", process->spec.id())));
         return;
