@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/files.h"
@@ -104,7 +105,8 @@ void ManifestBuilder::Tools(const JobRun& run) {
       found->version = tool.version();
       found->sha256 = tool.sha256();
       found->fallback_reason = colon == std::string::npos ? "" : tool.note().substr(colon + 2);
-      found->pinned = found->fallback_reason.empty() && !tool.sha256().empty();
+      found->pinned = found->fallback_reason.empty() && !tool.sha256().empty() &&
+                      !absl::StartsWith(tool.name(), "poolmark-agent/");
     }
     if (!machine.tools.empty()) machine.tools_missing.clear();
   }
@@ -138,6 +140,12 @@ void ManifestBuilder::Engines(const JobRun& run, const StackPlan& stack, const V
 void ManifestBuilder::Repeat(const JobRun& run, const StackPlan& stack, const results::RepeatFile& repeat,
                              const VerifyEvidence& verified) {
   Tools(run);
+  for (const results::CacheFacts& cache : repeat.facts.caches) {
+    for (results::ManifestEngine& engine : file_.engines) {
+      if (engine.process == cache.process && cache.capacity_tokens.has_value())
+        engine.kv_capacity_tokens = static_cast<int64_t>(*cache.capacity_tokens);
+    }
+  }
   auto catalogue = prom::Catalogue::Load(catalogue_dir_);
   // Evidence that cannot be read confirms nothing: the result is then not publishable, which is the safe
   // side.
