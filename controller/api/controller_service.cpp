@@ -289,8 +289,11 @@ grpc::Status ControllerServiceImpl::ListStacks(grpc::ServerContext*, const v1::L
       info->set_description(stack->description);
       info->set_simulated(stack->simulated);
       for (const spec::ProcessTemplate& process : stack->processes) {
-        info->add_components(
-            absl::StrCat(process.name, ": ", process.image.empty() ? process.exec : process.image));
+        std::string program = process.image.empty() ? process.exec : process.image;
+        for (const auto& [name, value] : stack->params) {  // as it runs unless a job sets it otherwise
+          if (program == absl::StrCat("${", name, "}") && !value.empty()) program = value;
+        }
+        info->add_components(absl::StrCat(process.name, ": ", program));
       }
     }
     return absl::OkStatus();

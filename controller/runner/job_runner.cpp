@@ -365,6 +365,15 @@ JobRunner::Decision JobRunner::AfterRepeat(StoredRepeat kept, bool interrupted,
   std::vector<StoredRepeat> repeats = done.ok() ? *done : std::vector<StoredRepeat>();
   std::erase_if(repeats, [&](const StoredRepeat& repeat) { return repeat.key == kept.key; });
   repeats.push_back(kept);
+  v1::JobPosition position;
+  position.set_cycle(cycle_number_);
+  position.set_stack(stack_->name);
+  position.set_workload(cycle_->repeats.front().workload);
+  position.set_level(cycle_->repeats.front().level.Name());
+  position.set_repeat(static_cast<uint32_t>(cycle_->repeats.front().repeat));
+  position.set_done_repeats(static_cast<uint32_t>(repeats.size()));
+  position.set_total_repeats(TotalRepeats(planned_->plan));
+  decision.change.position = std::move(position);
   decision.change.repeat = std::move(kept);
   cycle_->repeats.erase(cycle_->repeats.begin());
   if (interrupted && no_continue()) {
