@@ -290,8 +290,8 @@ grpc::Status ControllerServiceImpl::ListStacks(grpc::ServerContext*, const v1::L
       info->set_simulated(stack->simulated);
       for (const spec::ProcessTemplate& process : stack->processes) {
         std::string program = process.image.empty() ? process.exec : process.image;
-        for (const auto& [name, value] : stack->params) {  // as it runs unless a job sets it otherwise
-          if (program == absl::StrCat("${", name, "}") && !value.empty()) program = value;
+        for (const auto& [param, value] : stack->params) {  // as it runs unless a job sets it otherwise
+          if (program == absl::StrCat("${", param, "}") && !value.empty()) program = value;
         }
         info->add_components(absl::StrCat(process.name, ": ", program));
       }

@@ -31,7 +31,7 @@ constexpr const char* kStageNames[kStages] = {"stores", "caches", "engines", "ro
 }  // namespace
 
 Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& spec,
-                const std::string& request, ProcessWatch* watch, v1::Tool* program) {
+                const std::string& request, ProcessWatch* watch) {
   POOLMARK_ASSIGN_OR_RETURN(AgentLinkPtr link, run->registry->Link(machine));
   v1::StartProcessRequest start;
   start.set_request_id(run->RequestId(machine, request));
@@ -85,21 +85,17 @@ StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessW
     for (const auto& [machine, list] : by_machine) machines.push_back(machine);
     run->Note("process", absl::StrCat("starting ", ids.size(), " ", kStageNames[stage]));
     StepOutcome failure;
-    std::mutex mutex;  // failure, run->programs
+    std::mutex mutex;  // failure, run->tools
     ForEachMachine(machines, [&](const std::string& machine) {
       for (const PlannedProcess* process : by_machine[machine]) {
         if (run->stop.stop_requested() || watch->FirstDeath()) return;
         v1::ProcessSpec spec = process->spec;
         if (auto files = relay_files.find(spec.id()); files != relay_files.end())
           spec.mutable_files()->Add(files->second.begin(), files->second.end());
-        v1::Tool program;
-        Status status = StartOne(run, machine, spec, absl::StrCat("start/", cycle, "/", process->spec.id()),
-                                 watch, &program);
+        Status status =
+            StartOne(run, machine, spec, absl::StrCat("start/", cycle, "/", process->spec.id()), watch);
+        if (status.ok()) continue;
         std::lock_guard lock(mutex);
-        if (status.ok()) {
-          run->programs[process->spec.id()] = std::move(program);
-          continue;
-        }
         if (failure.reasons.empty())
           failure.reasons.push_back(ReasonOf(status, machine, absl::StrCat("starting ", process->spec.id())));
         return;

@@ -9,10 +9,9 @@ namespace poolmark::controller {
 
 StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessWatch* watch);
 
-// Starts one process and takes over the reply, `program` the build that runs; used for restarts between
-// repeats and for the load too.
+// Starts one process and takes over the reply; used for restarts between repeats and for the load too.
 Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& spec,
-                const std::string& request, ProcessWatch* watch, v1::Tool* program = nullptr);
+                const std::string& request, ProcessWatch* watch);
 
 // Why a process is gone, as a reason, with the end of its log where the agent's message has none.
 v1::Reason DeathReason(JobRun* run, const ProcessWatch::Death& death, const std::string& code);
