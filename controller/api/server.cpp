@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -96,6 +97,8 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   s.clock = clock;
   s.options = options;
   POOLMARK_ASSIGN_OR_RETURN(Settings settings, LoadSettings(options.state));
+  // As `init` leaves it: an older one, or a service manager, may have closed it to the load.
+  (void)chmod(options.state.c_str(), 0711);
   POOLMARK_ASSIGN_OR_RETURN(s.authority, Authority::Open(AuthorityDir(options.state), *clock));
   POOLMARK_ASSIGN_OR_RETURN(s.store, Store::Open(options.state, clock));
   s.store->AdoptCluster(s.authority->cluster());

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <ctime>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,8 @@ bool IsDigest(const std::string& text) {
 Result<InputStore> InputStore::Open(const std::string& directory, const std::string& stacks_dir,
                                     const std::string& slo_dir) {
   POOLMARK_RETURN_IF_ERROR(MakeDirs(directory, 0711));
+  // The load reads large ones as the engines' user, whatever this process's umask: by name, that is by digest.
+  if (chmod(directory.c_str(), 0711) != 0) return FromErrno(directory, "letting others through", errno);
   // Pieces of uploads that a restart cut off.
   POOLMARK_ASSIGN_OR_RETURN(auto names, ListDir(directory));
   for (const std::string& name : names) {
@@ -76,6 +79,7 @@ Result<uint64_t> InputStore::Upload::Finish() {
                         "the file changed while it was read: submit again");
   }
   POOLMARK_RETURN_IF_ERROR(AppendFile(part_, "", true, 0644));
+  if (chmod(part_.c_str(), 0644) != 0) return FromErrno(part_, "letting others read it", errno);
   POOLMARK_RETURN_IF_ERROR(RenameDurably(part_, store_->PathOf(sha256_)));
   part_.clear();
   return size_;

@@ -239,7 +239,8 @@ class StackPlanner {
         std::find(process.ports.begin(), process.ports.end(), "http") != process.ports.end() ? "http"
         : process.ports.empty()                                                              ? ""
                                 : process.ports[0];
-    planned.base_url = UrlOf(instance, main_port);
+    // A relay speaks its store's protocol, not HTTP.
+    if (process.role != spec::Role::kRelay) planned.base_url = UrlOf(instance, main_port);
     if (!process.metrics.port.empty()) {
       planned.metrics_url = UrlOf(instance, process.metrics.port) + process.metrics.path;
     } else if (process.metrics.dialect == "redis" && !main_port.empty()) {

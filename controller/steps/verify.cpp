@@ -196,6 +196,20 @@ class Verifier {
     if (cache != nullptr) add(before.cache, after.cache, *cache);
   }
 
+  // The engine's own counters of what went wrong, where they rose.
+  static void AddErrors(const PlannedProcess& engine, const EngineReading& before, const EngineReading& after,
+                        std::map<std::string, double>* errors) {
+    for (const auto& [key, value] : after.engine) {
+      const bool names = key.find("error") != std::string::npos || key.find("fail") != std::string::npos ||
+                         key.find("mismatch") != std::string::npos ||
+                         key.find("damaged") != std::string::npos;
+      if (!names || key.ends_with("_created")) continue;
+      auto was = before.engine.find(key);
+      const double rise = value - (was == before.engine.end() ? 0 : was->second);
+      if (rise > 0) (*errors)[absl::StrCat(engine.spec.id(), ": ", key)] += rise;
+    }
+  }
+
   // The writer and the reader: on two machines where the pool has two.
   static std::pair<const PlannedProcess*, const PlannedProcess*> Pair(
       const std::vector<const PlannedProcess*>& engines) {
@@ -240,6 +254,7 @@ class Verifier {
     }
     const auto [writer, reader] = Pair(engines);
     stats::EngineAttribution wrote, read;
+    std::map<std::string, double> errors;
     const Nanoseconds deadline = run_.clock->Steady() + run_.timing.kv_settle;
     Nanoseconds settle = run_.timing.poll * 2;
     for (int attempt = 0; !run_.stop.stop_requested(); ++attempt) {
@@ -291,11 +306,13 @@ class Verifier {
       }
       if (run_.clock->Steady() >= deadline) {
         Prove(check->id(), *reader, *before, last, read.series);
+        AddErrors(*reader, *before, last, &errors);
+        if (writer_after.ok()) AddErrors(*writer, *writer_before, *writer_after, &errors);
         break;
       }
       settle = std::min<Nanoseconds>(settle * 2, std::chrono::seconds(5));
     }
-    evidence_.diagnosis = DiagnoseShared(run_, stack_, *writer, *reader, wrote, read);
+    evidence_.diagnosis = DiagnoseShared(run_, stack_, *writer, *reader, wrote, read, errors);
     End(check, false,
         absl::StrCat(reader->spec.id(), " on ", reader->machine, " loaded no KV of ", writer->spec.id(),
                      " on ", writer->machine, " within ", run_.timing.kv_settle.count() / 1'000'000'000,
