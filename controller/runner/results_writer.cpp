@@ -41,8 +41,8 @@ std::map<std::string, std::string> InputNames(const v1::SubmitJobRequest& reques
     const char* ending = input.path().find_first_of("./") == std::string::npos ? ".yaml" : "";
     // What the record itself is called stays free.
     const bool apart = uses[base] > 1 || base == BaseName(std::string(results::kInputsFile));
-    names[input.path()] =
-        absl::StrCat(results::kInputsDir, "/", apart ? input.sha256().substr(0, 8) + "-" : "", base, ending);
+    names[input.path()] = absl::StrCat(results::kInputsDir.data(), "/",
+                                       apart ? input.sha256().substr(0, 8) + "-" : "", base, ending);
   }
   return names;
 }
