@@ -5,7 +5,9 @@
 
 #include "cli/command_list.h"
 #include "cli/output/exit_code.h"
+#include "cli/output/table.h"
 #include "common/base/version.h"
+#include "common/workload/keys.h"
 
 namespace poolmark::cli {
 
@@ -27,6 +29,15 @@ void Register(CLI::App& app, int& exit_code) {
 #undef POOLMARK_ADD
 }
 
+// The first word, where it is neither an option nor a command.
+std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->check_name(argv[1])) return "";
+  }
+  return argv[1];
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Measures what a distributed KV cache is worth on your machines.", "poolmark");
   app.set_version_flag("--version", std::string(Version()));
@@ -37,6 +48,17 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Help and version are no errors; everything else is a wrong use.
+    const std::string word = UnknownCommand(app, argc, argv);
+    if (error.get_exit_code() != 0 && !word.empty()) {
+      std::vector<std::string> known;
+      for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+        if (!command->get_group().empty()) known.push_back(command->get_name());
+      }
+      const std::string near = workload::NearestKey(word, known);
+      std::fprintf(stderr, "poolmark: '%s' is no command: %s\n", Printable(word).c_str(),
+                   near.empty() ? "'poolmark --help' lists them" : ("did you mean '" + near + "'?").c_str());
+      return kExitUsage;
+    }
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
   return exit_code;

@@ -1,5 +1,7 @@
 // poolmark-controller: makes a cluster, hands out enrolment tokens, and serves. Only the command line is
 // here.
+#include <sys/stat.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
@@ -247,6 +249,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  umask(0027);
   try {
     return Main(argc, argv);
   } catch (const std::exception& error) {

@@ -117,9 +117,12 @@ Status AgentService::StartOne(const v1::StartProcessRequest& request, v1::StartP
                             process::MakeBackend(launch.backend)->Compose(launch, place, allow, secrets_));
   POOLMARK_RETURN_IF_ERROR(MakeDirectories(*run, spec));
   POOLMARK_RETURN_IF_ERROR(WriteFiles(*run, spec));
-  // What a restarted agent must know to go on looking for readiness; it names secrets, but holds none.
+  // What a restarted agent must know to go on looking for readiness; it names secrets, but holds none, and
+  // the files' contents are where they belong.
+  v1::ProcessSpec kept = spec;
+  for (v1::InputFile& file : *kept.mutable_files()) file.clear_content();
   POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(absl::StrCat(run->info().directory, "/specs/", spec.id(), ".pb"),
-                                           spec.SerializeAsString(), 0600));
+                                           kept.SerializeAsString(), 0600));
 
   start.Add("request", request.request_id());
   POOLMARK_ASSIGN_OR_RETURN(auto reply, run->Ask(start));
@@ -128,6 +131,8 @@ Status AgentService::StartOne(const v1::StartProcessRequest& request, v1::StartP
   response->mutable_tool()->set_name(spec.executable().empty() ? spec.image() : spec.executable());
   response->mutable_tool()->set_path(start.Get("exe"));
   response->mutable_tool()->set_sha256(DigestOf(start.Get("exe")));
+  if (auto allowed = allow.Executable(spec.executable()); !spec.executable().empty() && allowed.ok())
+    response->mutable_tool()->set_version(allowed->version);
   if (reply.data[0].Get("already") != "1")
     run->WatchReadiness(spec.id(), ReadinessOf(spec.ready()), launch.ports);
   return absl::OkStatus();

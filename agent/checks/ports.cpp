@@ -151,6 +151,7 @@ Finding CheckPublicPorts(const v1::CheckPlan& plan, const CheckContext& context)
     }
   }
   const std::set<uint32_t> ports(plan.ports().begin(), plan.ports().end());
+  const std::set<uint32_t> relays(plan.relay_ports().begin(), plan.relay_ports().end());
   const std::set<int> pids = context.job_pids ? context.job_pids() : std::set<int>{};
   std::vector<Socket> sockets;
   for (const Socket& socket : ReadSockets(context.facts.root)) {
@@ -177,6 +178,11 @@ Finding CheckPublicPorts(const v1::CheckPlan& plan, const CheckContext& context)
     const std::string text =
         absl::StrCat(i < tcp ? "tcp " : "udp ", socket.local.v6 ? "[" : "", socket.local.ToString(),
                      socket.local.v6 ? "]" : "", ":", socket.port, ", ", OwnerText(socket, owners));
+    // The link to a public store is meant to be reached: TLS 1.3 that accepts only this job's keys.
+    if (i < tcp && relays.count(socket.port) != 0) {
+      AddLine(&finding.evidence, absl::StrCat(text, ": the TLS relay of the store"));
+      continue;
+    }
     const std::string why = Exposure(socket, plan.loopback_only(), public_addresses, dual_stack);
     AddLine(&finding.evidence, why.empty() ? text : absl::StrCat(text, ": ", why));
     if (!why.empty())

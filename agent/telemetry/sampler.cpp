@@ -12,6 +12,7 @@
 #include "agent/telemetry/recorder.h"
 #include "agent/telemetry/redis_info.h"
 #include "agent/telemetry/source.h"
+#include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/version.h"
 
@@ -26,6 +27,9 @@ v1::Tool OwnReader(const std::string& part, const std::string& note) {
   v1::Tool tool;
   tool.set_name("poolmark-agent/" + part);
   tool.set_version(Version());
+  // The program that reads is this one.
+  static const std::string digest = Sha256OfFile("/proc/self/exe").value_or("");
+  tool.set_sha256(digest);
   tool.set_note(note);
   return tool;
 }
@@ -261,7 +265,11 @@ void SamplerImpl::AddHost() {
       "host",
       node_covered
           ? "CPU time of engines and RDMA counters that node_exporter does not publish, from /proc and /sys"
-          : "CPU, memory, network, RDMA, drives and CPU time of engines, from /proc and /sys"));
+          : absl::StrCat(
+                "CPU, memory, network, RDMA, drives and CPU time of engines, from /proc and /sys",
+                options_.exporters_file.empty()
+                    ? ": in place of public exporters, because agent.yaml names none (exporters_file)"
+                    : "")));
   AddGpus(gpus_covered);
   MemoryEvents events = FindMemoryEvents(options_.root);
   if (events.missing.empty() && (options_.spawner == nullptr || !FindExecutable("perf", options_.root)))

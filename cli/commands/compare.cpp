@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/commands/json_output.h"
 #include "common/base/files.h"
 #include "common/report/compare.h"
 
@@ -46,7 +47,7 @@ void AddCompare(CLI::App& app, int& exit_code) {
       ->required()
       ->expected(2, -1);
   compare->add_option("--html", flags->html, "Also write a page to this file");
-  compare->add_flag("--json", flags->json, "Print JSON");
+  AddJsonOutput(*compare, &flags->json, "the comparison");
   compare->add_flag("--allow-machines", flags->allow_machines,
                     "Compare although machines, GPUs or networks differ");
   compare->add_flag("--fail-on-worse", flags->fail_on_worse, "Exit 1 when any figure is worse, for a gate");

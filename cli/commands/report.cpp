@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands/json_output.h"
 #include "common/base/files.h"
 #include "common/report/html.h"
 #include "common/report/text.h"
@@ -44,10 +45,9 @@ void AddReport(CLI::App& app, int& exit_code) {
   CLI::App* report = app.add_subcommand(
       "report", "Compute summary, verdict and page of a results directory again, from its files alone");
   report->add_option("directory", flags->directory, "Results directory of a job")->required();
-  report->add_option("-o,--out", flags->out,
-                     "Where to write the page (default: report.html in the directory)");
+  report->add_option("--out", flags->out, "Where to write the page (default: report.html in the directory)");
   report->add_flag("--no-page", flags->no_page, "Write no page");
-  report->add_flag("--json", flags->json, "Print the summary, differences and problems as JSON");
+  AddJsonOutput(*report, &flags->json, "the summary, differences and problems");
   report->footer(
       "Exit status: 0 valid, 1 invalid, incomplete or no result, 2 refused, 3 files are damaged or differ "
       "from what "

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands/json_output.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/report/workload_page.h"
@@ -75,7 +76,7 @@ void AddInspect(CLI::App& parent, int& exit_code) {
   inspect->add_option("--capacity-tokens", flags->capacity,
                       "Tokens that the pool's GPU caches hold, for the working set ratio");
   inspect->add_option("--html", flags->html, "Also write a page with the picture to this file");
-  inspect->add_flag("--json", flags->json, "Print JSON");
+  AddJsonOutput(*inspect, &flags->json, "what was found");
   inspect->callback([flags, &exit_code] {
     const auto result = RunInspect(*flags);
     if (!result.ok()) std::cerr << "poolmark: " << result.status().message() << "\n";

@@ -90,6 +90,25 @@ Status FetchOne(Session& session, const std::string& job_id, const v1::ResultFil
   return RenameDurably(part, path);
 }
 
+// Does the directory hold every file as the controller has it?
+bool IsWhole(const v1::ListResultFilesResponse& list, const std::string& directory) {
+  for (const auto& file : list.files()) {
+    if (!IsSafeResultPath(file.path())) return false;
+    auto digest = Sha256OfFile(JoinPath(directory, file.path()));
+    if (!digest.ok() || *digest != file.sha256()) return false;
+  }
+  return true;
+}
+
+void Tell(const std::string& target, int files, uint64_t bytes, const v1::Job& job, Format format) {
+  if (format == Format::kTable) {
+    WriteOut(absl::StrCat(target, ": ", files, " files, ", FormatBytes(bytes), ", all digests right\n"));
+  } else {
+    WriteOut(
+        JsonText({{"directory", target}, {"files", files}, {"bytes", bytes}, {"job", JobJson(job)}}, format));
+  }
+}
+
 }  // namespace
 
 bool IsSafeResultPath(const std::string& path) {
@@ -124,6 +143,12 @@ int RunFetch(const JobOptions& options) {
   }
   const std::string target = options.directory.empty() ? job->id() : options.directory;
   const std::string partial = target + ".partial";
+  if (FileExists(target) && options.resume && IsWhole(*list, target)) {
+    uint64_t bytes = 0;
+    for (const auto& file : list->files()) bytes += file.size();
+    Tell(target, list->files_size(), bytes, *job, format);
+    return kExitOk;
+  }
   if (FileExists(target))
     return Fail(InvalidInput(target, "it exists already", "give another directory, or remove it"), format);
   if (FileExists(partial) && !options.resume) {
@@ -162,14 +187,7 @@ int RunFetch(const JobOptions& options) {
   if (StderrIsTerminal() && format == Format::kTable) WriteErr("\r\x1b[2K");
   Status renamed = RenameDurably(partial, target);
   if (!renamed.ok()) return Fail(renamed, format);
-  if (format == Format::kTable) {
-    WriteOut(absl::StrCat(target, ": ", list->files_size(), " files, ", FormatBytes(bytes),
-                          ", all digests right\n"));
-  } else {
-    WriteOut(JsonText(
-        {{"directory", target}, {"files", list->files_size()}, {"bytes", bytes}, {"job", JobJson(*job)}},
-        format));
-  }
+  Tell(target, list->files_size(), bytes, *job, format);
   return kExitOk;
 }
 

@@ -259,13 +259,14 @@ std::string EventLine(const v1::JobEvent& event) {
   if (event.has_check()) {
     const auto& check = event.check();
     absl::StrAppend(&text, " ", check.id(), " ", OutcomeWord(check.outcome()));
-    if (check.outcome() != v1::OUTCOME_PASS) {
-      absl::StrAppend(&text, ": ", check.observed());
-      if (!check.expected().empty()) absl::StrAppend(&text, ", expected ", check.expected());
+    if (!check.observed().empty()) absl::StrAppend(&text, ": ", check.observed());
+    if (check.outcome() != v1::OUTCOME_PASS && check.outcome() != v1::OUTCOME_SKIPPED) {
+      if (!check.expected().empty()) absl::StrAppend(&text, "; expected: ", check.expected());
       if (!check.hint().empty()) absl::StrAppend(&text, "; ", check.hint());
     }
+  } else if (!event.message().empty()) {  // of a check it is the same in short
+    absl::StrAppend(&text, " ", event.message());
   }
-  if (!event.message().empty()) absl::StrAppend(&text, " ", event.message());
   if (event.kind() == "progress") {
     std::string position = PositionText(event.position());
     absl::StrAppend(&text, position.empty() ? "" : " ", position, "  ", ProgressText(event.data_json()));
@@ -277,7 +278,24 @@ std::string ProgressText(const std::string& data_json) {
   if (data_json.empty()) return "";
   auto data = ParseJson(data_json);
   if (!data.ok() || !data->is_object()) return "";
+  auto number = [&](const char* key) -> std::optional<double> {
+    auto found = data->find(key);
+    if (found == data->end() || !found->is_number()) return std::nullopt;
+    return found->get<double>();
+  };
   std::string text;
+  const auto seconds = number("t"), in_flight = number("in_flight"), rate = number("ended_per_s"),
+             ended = number("ended"), failed = number("failed"), events = number("events_per_s");
+  if (seconds && in_flight && rate && ended && failed && events) {  // a tick of `poolmark load`
+    const std::string phase = data->contains("phase") && (*data)["phase"].is_string()
+                                  ? (*data)["phase"].get<std::string>()
+                                  : std::string("load");
+    char buffer[200];
+    std::snprintf(buffer, sizeof buffer,
+                  " %.0f s: %.1f requests/s, %.0f in flight, %.0f ended, %.0f failed, %.0f events/s",
+                  *seconds, *rate, *in_flight, *ended, *failed, *events);
+    return Printable(phase + buffer);
+  }
   for (const auto& [key, value] : data->items()) {
     if (value.is_object() || value.is_array() || value.is_null()) continue;
     absl::StrAppend(&text, text.empty() ? "" : "  ", key, " ", NumberText(value));

@@ -1,4 +1,5 @@
 // submit: files up, job in; with --dry-run the plan only, with --wait until it has ended.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,25 @@ Errors ErrorsOfItems(const v1::ValidateJobResponse& reply) {
         {absl::StatusCode::kInvalidArgument, item.code(), item.where(), item.message(), item.hint()});
   }
   return errors;
+}
+
+// The job lacks files: what else the controller finds wrong with it, in one list with them.
+int RefuseAll(Session& session, const v1::SubmitJobRequest& job, const JobFiles& files) {
+  Errors errors = files.missing;
+  v1::ValidateJobRequest request;
+  *request.mutable_job() = job;
+  auto reply = rpc::Call(session.stub(), &v1::ControllerService::Stub::ValidateJob, request,
+                         rpc::Deadline("ControllerService/ValidateJob"));
+  if (reply.ok()) {
+    for (Error& error : ErrorsOfItems(*reply)) {
+      const bool told = std::any_of(files.lacks.begin(), files.lacks.end(), [&](const std::string& name) {
+        return error.message.find("'" + name + "'") != std::string::npos;
+      });
+      if (!told) errors.push_back(std::move(error));
+    }
+  }
+  WriteErr(ErrorText(errors, session.format()));
+  return kExitUsage;
 }
 
 int DryRun(Session& session, const v1::SubmitJobRequest& job) {
@@ -98,6 +118,7 @@ int RunSubmit(const SubmitOptions& options) {
     entry->set_size(input.size);
     if (interrupt.happened()) return kExitInterrupted;
   }
+  if (!files->missing.empty()) return RefuseAll(**session, request, *files);
   if (options.dry_run) return DryRun(**session, request);
   auto reply = rpc::Call((*session)->stub(), &v1::ControllerService::Stub::SubmitJob, request,
                          rpc::Deadline("ControllerService/SubmitJob"));

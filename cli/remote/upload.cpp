@@ -38,13 +38,15 @@ Result<LocalInput> Describe(const std::string& path, const std::string& file) {
 }  // namespace
 
 Result<JobFiles> FilesOfJob(const std::string& job_file) {
-  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(job_file, 16u << 20));
+  auto read = ReadFile(job_file, 16u << 20);
+  if (!read.ok() && read.status().code() == absl::StatusCode::kNotFound)
+    return InvalidInput(job_file, "there is no such file", "'poolmark init' writes an example");
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, std::move(read));
   JobFiles files;
   files.job_path = BaseOf(job_file);
   POOLMARK_ASSIGN_OR_RETURN(LocalInput job, Describe(files.job_path, job_file));
   files.inputs.push_back(job);
   POOLMARK_ASSIGN_OR_RETURN(auto names, spec::FilesOf(text, job_file));
-  Errors errors;
   for (const std::string& name : names) {
     if (name == files.job_path) continue;
     auto input = Describe(name, name.front() == '/' ? name : JoinPath(DirectoryOf(job_file), name));
@@ -55,10 +57,10 @@ Result<JobFiles> FilesOfJob(const std::string& job_file) {
       error.kind = absl::StatusCode::kInvalidArgument;
       error.where = absl::StrCat(job_file, " names '", name, "'");
       error.hint = "paths are relative to the job file";
-      errors.push_back(error);
+      files.missing.push_back(error);
+      files.lacks.push_back(name);
     }
   }
-  if (!errors.empty()) return ToStatus(errors);
   return files;
 }
 

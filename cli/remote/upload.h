@@ -21,9 +21,12 @@ struct JobFiles {
   std::string name;  // of the job, where known
   std::map<std::string, std::string> set;
   std::vector<LocalInput> inputs;
+  Errors missing;                  // files that the job names and that cannot be sent
+  std::vector<std::string> lacks;  // their names
 };
 
-// The job file and what it names, relative to the job file's directory.
+// The job file and what it names, relative to the job file's directory. Files that are not there are told in
+// `missing`: the controller may have more to say about the job.
 Result<JobFiles> FilesOfJob(const std::string& job_file);
 // What a results directory was submitted with (inputs/inputs.json). Refuses one whose inputs were too big to
 // keep.

@@ -31,7 +31,14 @@ std::string Clip(const std::string& text, int width) {
 
 void WatchView::Show(const v1::JobEvent& event) {
   if (event.state() != v1::JOB_STATE_UNSPECIFIED) state_ = event.state();
-  if (event.has_position()) position_ = event.position();
+  if (event.has_position()) {
+    const v1::JobPosition before = position_;
+    position_ = event.position();
+    if (position_.total_repeats() == 0) {  // ticks of the load do not carry them
+      position_.set_done_repeats(before.done_repeats());
+      position_.set_total_repeats(before.total_repeats());
+    }
+  }
   if (event.kind() == "progress") {
     rates_ = ProgressText(event.data_json());
     if (live_) {
@@ -55,7 +62,10 @@ void WatchView::Draw() {
   if (IsTerminal(state_)) return;
   std::string text =
       absl::StrCat(StateWord(state_), "  ", Bar(position_.done_repeats(), position_.total_repeats(), 20));
-  std::string position = PositionText(position_);
+  v1::JobPosition place = position_;
+  place.set_total_repeats(0);  // the bar has them
+  place.clear_phase();
+  std::string position = PositionText(place);
   if (!position.empty()) absl::StrAppend(&text, "  ", position);
   if (!rates_.empty()) absl::StrAppend(&text, "  ", rates_);
   WriteErr("\r\x1b[2K" + Clip(Printable(text), TerminalWidth() - 1));

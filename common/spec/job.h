@@ -22,6 +22,7 @@ struct LoadLevel {
 
 struct WorkloadSpec {
   std::string name;
+  std::string where;  // file, line and column in the job file, for errors found later
   std::string shape;  // agentic, shared-prompt, synthetic, trace
   std::string file;   // as written; the controller resolves it to the stored input
   std::vector<LoadLevel> levels;

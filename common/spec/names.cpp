@@ -53,6 +53,8 @@ std::string_view TierSourceName(TierSource source) {
 
 std::string_view RoleName(Role role) {
   switch (role) {
+    case Role::kRelay:
+      return "relay";
     case Role::kStore:
       return "store";
     case Role::kCache:

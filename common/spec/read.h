@@ -19,9 +19,11 @@ using Files = std::function<Result<std::string>(const std::string& name)>;
 Result<PoolSpec> ReadPool(std::string_view yaml, const std::string& where, Errors* errors);
 Result<StackSpec> ReadStack(std::string_view yaml, const std::string& where, Errors* errors);
 // Reads the job, its pool and its stacks, applies `set` ("<as>.<param>" or "<param>" for all), and checks
-// everything that can be checked without machines. On any error: INVALID_ARGUMENT, and `errors` has them all.
+// everything that can be checked without machines; `presets` are the known names of `slo`, none: not
+// checked. On any error: INVALID_ARGUMENT, and `errors` has them all.
 Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const Files& files,
-                        const std::map<std::string, std::string>& set, Errors* errors);
+                        const std::map<std::string, std::string>& set, Errors* errors,
+                        const std::vector<std::string>& presets = {});
 // The files that a job names and that are no catalogue names: pool, stacks, workload files; for uploads.
 Result<std::vector<std::string>> FilesOf(std::string_view job_yaml, const std::string& where);
 

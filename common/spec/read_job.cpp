@@ -68,6 +68,7 @@ std::optional<WorkloadSpec> ReadWorkload(const std::string& name, const Value& v
   }
   WorkloadSpec workload;
   workload.name = name;
+  workload.where = value.Where();
   workload.shape = std::string(workload::Name(parsed->shape));
   workload.file = parsed->file;
   workload.load_duration = parsed->load_duration;
@@ -132,10 +133,11 @@ void ReadStacks(const Value& list, const Files& files, JobSpec* job) {
                  "set `as:` to lower case letters, digits and '-'");
     if (!names.insert(use.as).second)
       value.Fail(absl::StrCat("two stacks are called '", use.as, "'"), "give one an `as:` of its own");
+    job->uses.push_back(use);
     auto text = files(use.use);
     if (!text.ok()) {
-      value.Fail(absl::StrCat("stack '", use.use, "' cannot be read: ", std::string(text.status().message())),
-                 IsCatalogueName(use.use) ? "`poolmark stacks` lists the catalogue" : "");
+      const Error error = ErrorOf(text.status());
+      value.Fail(absl::StrCat("stack '", use.use, "' cannot be read: ", error.message), error.hint);
       continue;
     }
     auto stack = ReadStack(*text, use.use, errors);
@@ -154,10 +156,22 @@ void ReadStacks(const Value& list, const Files& files, JobSpec* job) {
         param->second = setting;
       }
     }
-    job->uses.push_back(use);
     job->stacks.push_back(*std::move(stack));
   }
   if (list.is_list() && list.List().empty()) list.Fail("is empty, at least one stack is needed");
+}
+
+// `presets`: the names that are known; none: not checked here.
+void ReadSlo(const Value& value, const std::vector<std::string>& presets, JobSpec* job) {
+  job->slo = value.Texts();
+  if (presets.empty()) return;
+  for (const std::string& name : job->slo) {
+    if (std::find(presets.begin(), presets.end(), name) != presets.end()) continue;
+    const std::string near = Nearest(name, presets);
+    value.Fail(absl::StrCat("'", name, "' is no preset"),
+               near.empty() ? absl::StrCat("known: ", absl::StrJoin(presets, ", "))
+                            : absl::StrCat("did you mean '", near, "'?"));
+  }
 }
 
 void ReadPreflight(const Value& value, JobSpec* job) {
@@ -178,7 +192,8 @@ void ReadPreflight(const Value& value, JobSpec* job) {
 }  // namespace
 
 Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const Files& files,
-                        const std::map<std::string, std::string>& set, Errors* errors) {
+                        const std::map<std::string, std::string>& set, Errors* errors,
+                        const std::vector<std::string>& presets) {
   size_t before = errors->size();
   JobSpec job;
   auto root = Value::Parse(yaml, where, errors);
@@ -189,8 +204,8 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
     job.pool_file = pool->Text().value_or("");
     auto text = files(job.pool_file);
     if (!text.ok()) {
-      pool->Fail(
-          absl::StrCat("'", job.pool_file, "' cannot be read: ", std::string(text.status().message())));
+      const Error error = ErrorOf(text.status());
+      pool->Fail(absl::StrCat("'", job.pool_file, "' cannot be read: ", error.message), error.hint);
     } else if (auto read = ReadPool(*text, job.pool_file, errors); read.ok()) {
       job.pool = *std::move(read);
     }
@@ -203,9 +218,11 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
       auto workload = ReadWorkload(name, value);
       if (!workload) continue;
       if (!workload->file.empty()) {
-        if (auto text = files(workload->file); !text.ok()) {
-          value.Fail(absl::StrCat("workload file '", workload->file,
-                                  "' cannot be read: ", std::string(text.status().message())));
+        // Only whether it is there: traces are larger than what `files` reads.
+        if (auto text = files(workload->file); text.status().code() == absl::StatusCode::kNotFound) {
+          const Error error = ErrorOf(text.status());
+          value.Fail(absl::StrCat("workload file '", workload->file, "' cannot be read: ", error.message),
+                     error.hint);
         }
       }
       job.workloads.push_back(*std::move(workload));
@@ -215,7 +232,7 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
   }
   map.Whole("repeats", 1, 1000, &job.repeats);
   map.OneOf("starting_state", {"empty", "warm"}, &job.starting_state);
-  map.Texts("slo", &job.slo);
+  if (auto slo = map.Get("slo")) ReadSlo(*slo, presets, &job);
   if (auto preflight = map.Get("preflight")) ReadPreflight(*preflight, &job);
   if (auto accuracy = map.Get("accuracy")) {
     AccuracySpec read;
@@ -236,9 +253,9 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
     for (const StackSpec& stack : job.stacks) {
       if (stack.strategy == Strategy::kLocal && job.baseline.empty()) job.baseline = stack.name;
     }
-  } else if (std::none_of(job.stacks.begin(), job.stacks.end(),
-                          [&](const StackSpec& s) { return s.name == job.baseline; })) {
-    if (baseline && !job.stacks.empty())
+  } else if (std::none_of(job.uses.begin(), job.uses.end(),
+                          [&](const StackUse& use) { return use.as == job.baseline; })) {
+    if (baseline && !job.uses.empty())
       baseline->Fail(absl::StrCat("'", job.baseline, "' is none of the job's stacks"));
   }
   for (const StackSpec& stack : job.stacks) {

@@ -18,7 +18,8 @@ std::string_view StrategyName(Strategy strategy);
 std::string_view StrategyTitle(Strategy strategy);
 
 enum class TierSource { kHost, kStorage, kRemote };
-enum class Role { kStore, kCache, kEngine, kPrefill, kDecode, kRouter };
+// kRelay is the plan's own (`relay: store`); no stack file names it.
+enum class Role { kStore, kCache, kEngine, kPrefill, kDecode, kRouter, kRelay };
 std::string_view TierSourceName(TierSource source);
 std::string_view RoleName(Role role);
 

@@ -1,5 +1,7 @@
 #include "common/spec/yaml.h"
 
+#include <yaml-cpp/depthguard.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -14,6 +16,8 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr int kMaxDepth = 32;
+// Values of one file, those behind an alias counted at each use: nine lists of nine aliases are 400 million.
+constexpr int kMaxValues = 100'000;
 
 std::string Short(const std::string& text) {
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
@@ -26,19 +30,34 @@ std::string KindOf(const YAML::Node& node) {
   return absl::StrCat("'", Short(node.Scalar()), "'");
 }
 
-bool TooDeep(const YAML::Node& node, int depth) {
-  if (depth > kMaxDepth) return true;
+// What is wrong with the shape of the tree, or nothing. Stops at the first bound it meets.
+std::string ShapeError(const YAML::Node& node, int depth, int* values) {
+  if (depth > kMaxDepth) return absl::StrCat("is nested deeper than ", kMaxDepth, " levels");
+  if (++*values > kMaxValues) {
+    return absl::StrCat("holds more than ", kMaxValues, " values, those behind an alias counted at each use");
+  }
+  std::string error;
   if (node.IsSequence()) {
     for (const auto& child : node) {
-      if (TooDeep(child, depth + 1)) return true;
+      error = ShapeError(child, depth + 1, values);
+      if (!error.empty()) return error;
     }
   }
   if (node.IsMap()) {
     for (const auto& member : node) {
-      if (TooDeep(member.second, depth + 1)) return true;
+      error = ShapeError(member.second, depth + 1, values);
+      if (!error.empty()) return error;
     }
   }
-  return false;
+  return error;
+}
+
+// "file:line" of the first byte that is no UTF-8, or "".
+std::string WhereNotUtf8(std::string_view text, const std::string& file) {
+  const std::string valid = ValidUtf8(text);
+  if (valid == text) return "";
+  const auto differs = std::mismatch(text.begin(), text.end(), valid.begin(), valid.end()).first;
+  return absl::StrCat(file, ":", 1 + std::count(text.begin(), differs, '\n'));
 }
 
 Json ScalarToJson(const YAML::Node& node) {
@@ -87,13 +106,19 @@ std::optional<Value> Value::Parse(std::string_view yaml, const std::string& file
     return fail(file, absl::StrCat(yaml.size(), " bytes, a spec file has at most ", kMaxFileBytes));
   }
   if (yaml.find('\0') != yaml.npos) return fail(file, "is binary, a YAML text is needed");
+  if (const std::string where = WhereNotUtf8(yaml, file); !where.empty())
+    return fail(where, "is no UTF-8 text");
   try {
     std::vector<YAML::Node> documents = YAML::LoadAll(std::string(yaml));
     if (documents.size() != 1)
       return fail(file, absl::StrCat("has ", documents.size(), " YAML documents, one is needed"));
-    if (TooDeep(documents[0], 0))
-      return fail(file, absl::StrCat("is nested deeper than ", kMaxDepth, " levels"));
+    int values = 0;
+    if (const std::string shape = ShapeError(documents[0], 0, &values); !shape.empty())
+      return fail(file, shape);
     return Value(documents[0], "", file, errors);
+  } catch (const YAML::DeepRecursion& error) {
+    return fail(absl::StrCat(file, ":", error.mark.line + 1, ":", error.mark.column + 1),
+                absl::StrCat("is nested deeper than ", kMaxDepth, " levels"));
   } catch (const YAML::Exception& error) {
     return fail(absl::StrCat(file, ":", error.mark.line + 1, ":", error.mark.column + 1),
                 absl::StrCat("not valid YAML: ", error.msg));
@@ -238,7 +263,8 @@ Map::Map(const Value& value) : value_(value), ok_(value.is_map()) {
   std::set<std::string> seen;
   for (const auto& member : value_.node_) {
     if (member.first.IsScalar() && !seen.insert(member.first.Scalar()).second) {
-      value_.Fail(absl::StrCat("has the key '", member.first.Scalar(), "' twice"), "remove one");
+      Value(member.first, value_.path_, value_.file_, value_.errors_)
+          .Fail(absl::StrCat("the key '", member.first.Scalar(), "' stands twice"), "remove one");
     }
   }
 }

@@ -100,10 +100,11 @@ class Reader {
         Fail(key, "has the level " + item.dump() + ", must be a " +
                       (std::is_integral_v<T> ? "whole number" : "number") + " from " + Short(low) + " to " +
                       Short(high));
-        return;
+        continue;
       }
       if (std::find(out->begin(), out->end(), static_cast<T>(*number)) != out->end()) {
-        return Fail(key, "names the level " + item.dump() + " twice");
+        Fail(key, "names the level " + item.dump() + " twice");
+        continue;
       }
       out->push_back(static_cast<T>(*number));
     }
@@ -112,7 +113,10 @@ class Reader {
   const Json& operator[](const char* key) const { return json_[key]; }
 
  private:
-  static std::string Short(double value) { return Json(value).dump(); }
+  static std::string Short(double value) {
+    return value == std::floor(value) && std::abs(value) < 1e15 ? std::to_string(static_cast<int64_t>(value))
+                                                                : Json(value).dump();
+  }
   std::string Show(const char* key) const {
     std::string text = json_[key].dump(-1, ' ', false, Json::error_handler_t::replace);
     if (text.size() > 60) text = text.substr(0, 57) + "...";

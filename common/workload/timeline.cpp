@@ -6,13 +6,16 @@
 namespace poolmark::workload {
 namespace {
 
-Nanoseconds Service(const Turn& turn) {
-  if (turn.service) return *turn.service;
-  return std::chrono::milliseconds(200) + turn.output_tokens * std::chrono::milliseconds(20);
-}
+struct AnswerTime {
+  Nanoseconds first, per_token;
+  Nanoseconds Of(const Turn& turn) const {
+    return turn.service ? *turn.service : first + turn.output_tokens * per_token;
+  }
+};
 
 // Adds the session's turns from `begin` on; returns when its last answer ends.
-Nanoseconds Place(const Script& script, uint64_t number, Nanoseconds begin, std::vector<Arrival>* out) {
+Nanoseconds Place(const Script& script, uint64_t number, Nanoseconds begin, const AnswerTime& answer,
+                  std::vector<Arrival>* out) {
   std::vector<Nanoseconds> ends(script.turns.size());
   Nanoseconds last = begin;
   for (size_t i = 0; i < script.turns.size(); ++i) {
@@ -25,7 +28,7 @@ Nanoseconds Place(const Script& script, uint64_t number, Nanoseconds begin, std:
     }
     Nanoseconds start = free + turn.think;
     if (turn.at) start = std::max(*turn.at, i > 0 ? free : *turn.at);
-    ends[i] = start + Service(turn);
+    ends[i] = start + answer.Of(turn);
     last = std::max(last, ends[i]);
     out->push_back({number, static_cast<uint32_t>(i), start, ends[i], !turn.primer});
   }
@@ -34,11 +37,14 @@ Nanoseconds Place(const Script& script, uint64_t number, Nanoseconds begin, std:
 
 }  // namespace
 
-std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& spec, bool held) {
+std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& spec, bool held,
+                                  Nanoseconds first, Nanoseconds per_token) {
+  const AnswerTime answer{first, per_token};
   std::vector<Arrival> out;
   const bool timed = spec.shape == Shape::kTrace || !spec.rate.empty();
   if (timed) {
-    for (uint64_t s = 0; s < workload.sessions(); ++s) Place(workload.Open(s), s, Nanoseconds(0), &out);
+    for (uint64_t s = 0; s < workload.sessions(); ++s)
+      Place(workload.Open(s), s, Nanoseconds(0), answer, &out);
   } else {
     const uint64_t users = spec.concurrency.empty() ? 1 : static_cast<uint64_t>(spec.concurrency.front());
     using Free = std::pair<Nanoseconds, uint64_t>;
@@ -49,7 +55,7 @@ std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& 
       const auto [at, user] = free.top();
       if (held && at >= *spec.load_duration) break;
       free.pop();
-      free.push({Place(workload.Open(s), s, at, &out), user});
+      free.push({Place(workload.Open(s), s, at, answer, &out), user});
     }
   }
   if (held) {

@@ -18,9 +18,11 @@ struct Arrival {
 };
 
 // Traces and open loop: at their own times. Closed loop: `concurrency` users take the sessions in order. An
-// answer takes its recorded time, or 200 ms and 20 ms a token, where nothing is recorded. With `held`, no
+// answer takes its recorded time, or `first` and `per_token`, where nothing is recorded. With `held`, no
 // request starts after the load duration and those before the warm-up's end do not count; an agentic workload
 // without it runs to its last session.
-std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& spec, bool held);
+std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& spec, bool held,
+                                  Nanoseconds first = std::chrono::milliseconds(200),
+                                  Nanoseconds per_token = std::chrono::milliseconds(20));
 
 }  // namespace poolmark::workload

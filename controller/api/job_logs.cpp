@@ -1,9 +1,11 @@
 #include "controller/api/job_logs.h"
 
+#include <algorithm>
 #include <mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/files.h"
 #include "controller/runner/results_writer.h"
 
@@ -19,16 +21,29 @@ bool Wanted(const v1::StreamJobLogsRequest& request, const std::string& machine,
          process.ends_with("." + request.process());
 }
 
+Status NoSuchProcess(const v1::StreamJobLogsRequest& request, std::vector<std::string> known) {
+  if (request.process().empty()) return absl::OkStatus();
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  return NotFound(
+      absl::StrCat("process '", request.process(), "'"), "no log of this job is called so",
+      known.empty() ? "the job has no logs" : absl::StrCat("there are: ", absl::StrJoin(known, ", ")));
+}
+
 Status SendStored(const JobManager& jobs, const std::string& job_id, const v1::StreamJobLogsRequest& request,
                   const std::function<bool(v1::StreamJobLogsResponse)>& write) {
   const std::string directory = ResultsDir(jobs.environment(), job_id);
-  if (!FileExists(JoinPath(directory, "cycles"))) return absl::OkStatus();
+  if (!FileExists(JoinPath(directory, "cycles"))) return NoSuchProcess(request, {});
   POOLMARK_ASSIGN_OR_RETURN(auto paths, ListTree(JoinPath(directory, "cycles")));
+  std::vector<std::string> known;
+  bool found = false;
   for (const std::string& path : paths) {
     if (path.find("/logs/") == std::string::npos || !path.ends_with(".log")) continue;
     const size_t slash = path.rfind('/');
     const std::string process = path.substr(slash + 1, path.size() - slash - 5);
+    known.push_back(process);
     if (!Wanted(request, "", process)) continue;
+    found = true;
     POOLMARK_ASSIGN_OR_RETURN(std::string text,
                               ReadFile(JoinPath(JoinPath(directory, "cycles"), path), 64u << 20));
     size_t at = request.tail_bytes() != 0 && text.size() > request.tail_bytes()
@@ -42,7 +57,7 @@ Status SendStored(const JobManager& jobs, const std::string& job_id, const v1::S
       if (!write(std::move(chunk))) return absl::OkStatus();
     }
   }
-  return absl::OkStatus();
+  return found ? absl::OkStatus() : NoSuchProcess(request, std::move(known));
 }
 
 }  // namespace
@@ -52,6 +67,11 @@ Status SendLogs(const JobManager& jobs, const v1::StreamJobLogsRequest& request,
   POOLMARK_ASSIGN_OR_RETURN(StoredJob job, jobs.environment().store->Get(request.job_id()));
   const auto live = jobs.LiveProcesses(job.job.id());
   if (live.empty()) return SendStored(jobs, job.job.id(), request, write);
+  std::vector<std::string> known;
+  for (const auto& [machine, process] : live) known.push_back(process);
+  if (std::none_of(live.begin(), live.end(),
+                   [&](const auto& entry) { return Wanted(request, entry.first, entry.second); }))
+    return NoSuchProcess(request, std::move(known));
   std::mutex mutex;  // write, failure
   Status failure;
   std::stop_source all;

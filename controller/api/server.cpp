@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -96,11 +97,14 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   s.clock = clock;
   s.options = options;
   POOLMARK_ASSIGN_OR_RETURN(Settings settings, LoadSettings(options.state));
+  // As `init` leaves it: an older one, or a service manager, may have closed it to the load.
+  (void)chmod(options.state.c_str(), 0711);
   POOLMARK_ASSIGN_OR_RETURN(s.authority, Authority::Open(AuthorityDir(options.state), *clock));
   POOLMARK_ASSIGN_OR_RETURN(s.store, Store::Open(options.state, clock));
   s.store->AdoptCluster(s.authority->cluster());
   POOLMARK_ASSIGN_OR_RETURN(InputStore inputs, InputStore::Open(JoinPath(options.state, "inputs"),
-                                                                JoinPath(options.catalogue_dir, "stacks")));
+                                                                JoinPath(options.catalogue_dir, "stacks"),
+                                                                JoinPath(options.catalogue_dir, "slo")));
   s.inputs = std::make_unique<InputStore>(std::move(inputs));
   POOLMARK_RETURN_IF_ERROR(MakeDirs(JoinPath(options.state, "results"), 0750));
   s.store->SetListener(
@@ -118,6 +122,7 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   s.environment.hub = &s.hub;
   s.environment.clock = clock;
   s.environment.timing = options.step_timing;
+  s.environment.state_dir = options.state;
   s.environment.results_dir = JoinPath(options.state, "results");
   s.environment.slo_dir = JoinPath(options.catalogue_dir, "slo");
   s.environment.catalogue_dir = JoinPath(options.catalogue_dir, "catalogue");

@@ -98,7 +98,8 @@ Status Init(const InitOptions& given, const Clock& clock) {
     POOLMARK_ASSIGN_OR_RETURN(*address, WithPort(*address));
   }
   POOLMARK_RETURN_IF_ERROR(MakeDirs(options.state, 0700));
-  if (chmod(options.state.c_str(), 0700) != 0) return FromErrno(options.state, "closing it to others", errno);
+  // Nobody lists it; what others must read (inputs of jobs, by their digest) they reach by name.
+  if (chmod(options.state.c_str(), 0711) != 0) return FromErrno(options.state, "closing it to others", errno);
   POOLMARK_ASSIGN_OR_RETURN(auto authority,
                             Authority::Create(AuthorityDir(options.state), options.cluster, clock));
   POOLMARK_ASSIGN_OR_RETURN(

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <ctime>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "common/base/files.h"
 #include "common/base/units.h"
 #include "common/spec/read.h"
+#include "common/stats/slo.h"
 
 namespace poolmark::controller {
 namespace {
@@ -23,14 +25,17 @@ bool IsDigest(const std::string& text) {
 
 }  // namespace
 
-Result<InputStore> InputStore::Open(const std::string& directory, const std::string& stacks_dir) {
+Result<InputStore> InputStore::Open(const std::string& directory, const std::string& stacks_dir,
+                                    const std::string& slo_dir) {
   POOLMARK_RETURN_IF_ERROR(MakeDirs(directory, 0711));
+  // The load reads large ones as the engines' user, whatever this process's umask: by name, that is by digest.
+  if (chmod(directory.c_str(), 0711) != 0) return FromErrno(directory, "letting others through", errno);
   // Pieces of uploads that a restart cut off.
   POOLMARK_ASSIGN_OR_RETURN(auto names, ListDir(directory));
   for (const std::string& name : names) {
     if (name.find(".part-") != std::string::npos) (void)RemoveTree(JoinPath(directory, name));
   }
-  return InputStore(directory, stacks_dir);
+  return InputStore(directory, stacks_dir, slo_dir);
 }
 
 std::string InputStore::PathOf(const std::string& sha256) const {
@@ -74,6 +79,7 @@ Result<uint64_t> InputStore::Upload::Finish() {
                         "the file changed while it was read: submit again");
   }
   POOLMARK_RETURN_IF_ERROR(AppendFile(part_, "", true, 0644));
+  if (chmod(part_.c_str(), 0644) != 0) return FromErrno(part_, "letting others read it", errno);
   POOLMARK_RETURN_IF_ERROR(RenameDurably(part_, store_->PathOf(sha256_)));
   part_.clear();
   return size_;
@@ -109,6 +115,8 @@ Result<spec::JobSpec> InputStore::ReadJob(const v1::SubmitJobRequest& request, E
   auto files = [&](const std::string& name) -> Result<std::string> {
     auto found = digests.find(name);
     if (found != digests.end()) return ReadFile(PathOf(found->second), kMaxSpecBytes);
+    if (name.find('/') != std::string::npos || name.find('.') != std::string::npos)
+      return NotFound(name, "is none of the job's files", "paths are relative to the job file");
     return ReadCatalogueStack(stacks_dir_, name);
   };
   auto job = digests.find(request.job_path());
@@ -119,7 +127,12 @@ Result<spec::JobSpec> InputStore::ReadJob(const v1::SubmitJobRequest& request, E
   if (!errors->empty()) return ToStatus(*errors);
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(PathOf(job->second), kMaxSpecBytes));
   std::map<std::string, std::string> set(request.set().begin(), request.set().end());
-  auto spec = spec::ReadJob(text, request.job_path(), files, set, errors);
+  std::vector<std::string> presets;
+  if (!slo_dir_.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(auto slos, stats::ReadSloDirectory(slo_dir_));
+    for (const stats::Slo& slo : slos) presets.push_back(slo.name);
+  }
+  auto spec = spec::ReadJob(text, request.job_path(), files, set, errors, presets);
   if (!spec.ok()) return spec.status();
   for (const spec::WorkloadSpec& workload : spec->workloads) {
     if (workload.file.empty() || digests.contains(workload.file)) continue;
@@ -130,6 +143,26 @@ Result<spec::JobSpec> InputStore::ReadJob(const v1::SubmitJobRequest& request, E
   }
   if (!errors->empty()) return ToStatus(*errors);
   return spec;
+}
+
+Status InputStore::AddCatalogueStacks(const spec::JobSpec& job, v1::SubmitJobRequest* request) const {
+  std::set<std::string> there;
+  for (const v1::JobInput& input : request->inputs()) there.insert(input.path());
+  for (const spec::StackUse& use : job.uses) {
+    if (!there.insert(use.use).second) continue;
+    POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadCatalogueStack(stacks_dir_, use.use));
+    const std::string sha256 = Sha256Hex(text);
+    if (!Has(sha256)) {
+      POOLMARK_ASSIGN_OR_RETURN(Upload upload, Begin(sha256));
+      POOLMARK_RETURN_IF_ERROR(upload.Append(text));
+      POOLMARK_RETURN_IF_ERROR(upload.Finish().status());
+    }
+    v1::JobInput* input = request->add_inputs();
+    input->set_path(use.use);
+    input->set_sha256(sha256);
+    input->set_size(text.size());
+  }
+  return absl::OkStatus();
 }
 
 std::map<std::string, std::string> InputStore::FilesOf(const v1::SubmitJobRequest& request) const {

@@ -17,8 +17,9 @@ inline constexpr uint64_t kMaxSpecBytes = 4u << 20;  // YAML files
 
 class InputStore {
  public:
-  // `stacks_dir`: the installed catalogue (deploy/stacks).
-  static Result<InputStore> Open(const std::string& directory, const std::string& stacks_dir);
+  // `stacks_dir`: the installed catalogue (deploy/stacks); `slo_dir`: its presets, "": names are not checked.
+  static Result<InputStore> Open(const std::string& directory, const std::string& stacks_dir,
+                                 const std::string& slo_dir = "");
 
   bool Has(const std::string& sha256) const;
   Result<uint64_t> SizeOf(const std::string& sha256) const;
@@ -47,6 +48,9 @@ class InputStore {
   // Reads the job of a request from its inputs and the catalogue. All errors at once: what is missing from
   // the store, what the spec says wrong.
   Result<spec::JobSpec> ReadJob(const v1::SubmitJobRequest& request, Errors* errors) const;
+  // Puts the catalogue's stacks that the job uses beside its inputs, so that the job keeps what it was
+  // submitted with whatever the catalogue says later.
+  Status AddCatalogueStacks(const spec::JobSpec& job, v1::SubmitJobRequest* request) const;
   // Path in the specs -> stored file.
   std::map<std::string, std::string> FilesOf(const v1::SubmitJobRequest& request) const;
   // Removes inputs that none of `keep` names; those of the last hour stay (uploads come before their job).
@@ -54,10 +58,11 @@ class InputStore {
   const std::string& stacks_dir() const { return stacks_dir_; }
 
  private:
-  InputStore(std::string directory, std::string stacks_dir)
-      : directory_(std::move(directory)), stacks_dir_(std::move(stacks_dir)) {}
+  InputStore(std::string directory, std::string stacks_dir, std::string slo_dir)
+      : directory_(std::move(directory)), stacks_dir_(std::move(stacks_dir)), slo_dir_(std::move(slo_dir)) {}
   std::string directory_;
   std::string stacks_dir_;
+  std::string slo_dir_;
 };
 
 // A stack of the catalogue: its file name without .yaml -> content. Names with a slash are no catalogue

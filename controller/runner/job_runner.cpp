@@ -40,7 +40,7 @@ JobRunner::JobRunner(const Environment& environment, const std::string& job_id,
       job_id_(job_id),
       planned_(std::move(planned)),
       manifest_(ResultsDir(environment, job_id), job_id, environment.catalogue_dir,
-                JoinPath(environment.results_dir, absl::StrCat("../", prom::kEvidenceFile))) {
+                JoinPath(environment.state_dir, prom::kEvidenceFile)) {
   run_.job_id = job_id;
   run_.registry = environment.registry;
   run_.clock = environment.clock;
@@ -274,6 +274,7 @@ std::optional<JobRunner::Decision> JobRunner::DoLaunch(const StoredJob& job) {
 
 std::optional<JobRunner::Decision> JobRunner::DoVerify() {
   if (run_.stop.stop_requested()) return Stopped();
+  run_.executables = watch_->Tools();
   StepOutcome outcome = Verify(&run_, *stack_, cycle_number_, &verified_);
   manifest_.Engines(run_, *stack_, verified_);
   (void)manifest_.Write();
@@ -364,6 +365,15 @@ JobRunner::Decision JobRunner::AfterRepeat(StoredRepeat kept, bool interrupted,
   std::vector<StoredRepeat> repeats = done.ok() ? *done : std::vector<StoredRepeat>();
   std::erase_if(repeats, [&](const StoredRepeat& repeat) { return repeat.key == kept.key; });
   repeats.push_back(kept);
+  v1::JobPosition position;
+  position.set_cycle(cycle_number_);
+  position.set_stack(stack_->name);
+  position.set_workload(cycle_->repeats.front().workload);
+  position.set_level(cycle_->repeats.front().level.Name());
+  position.set_repeat(static_cast<uint32_t>(cycle_->repeats.front().repeat));
+  position.set_done_repeats(static_cast<uint32_t>(repeats.size()));
+  position.set_total_repeats(TotalRepeats(planned_->plan));
+  decision.change.position = std::move(position);
   decision.change.repeat = std::move(kept);
   cycle_->repeats.erase(cycle_->repeats.begin());
   if (interrupted && no_continue()) {

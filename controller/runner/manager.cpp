@@ -121,6 +121,7 @@ Result<v1::SubmitJobResponse> JobManager::Submit(const v1::SubmitJobRequest& giv
   Errors errors;
   auto planned = PlanJob(environment_, request, "", &errors);
   if (!planned.ok()) return errors.empty() ? planned.status() : ToStatus(errors);
+  POOLMARK_RETURN_IF_ERROR(environment_.inputs->AddCatalogueStacks((*planned)->job, &request));
   POOLMARK_ASSIGN_OR_RETURN(v1::Job job,
                             environment_.store->Insert(request, owner, digest, (*planned)->plan.notes,
                                                        (*planned)->plan.estimate.count()));
@@ -193,6 +194,11 @@ Result<uint64_t> JobManager::Delete(const std::string& job_id) {
   {
     std::lock_guard lock(mutex_);
     auto found = running_.find(job.job.id());
+    if (!IsTerminal(job.job.state())) {
+      return Precondition(absl::StrCat("job '", job.job.id(), "'"),
+                          absl::StrCat("it has not ended (", StateName(job.job.state()), ")"),
+                          absl::StrCat("end it first: poolmark cancel ", job.job.id()));
+    }
     if (found != running_.end() && !found->second->ended) {
       return Precondition(absl::StrCat("job '", job.job.id(), "'"), "it is still being closed",
                           "try again in a moment");

@@ -1,8 +1,11 @@
 #include "controller/runner/planning.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "controller/runner/workload_length.h"
 
 namespace poolmark::controller {
 namespace {
@@ -35,6 +38,39 @@ MachineFacts FactsOf(const v1::Machine& machine, const std::string& job_id) {
   return facts;
 }
 
+// How long each load takes; workload files that cannot be read go to `errors`.
+std::map<std::string, Nanoseconds> LoadLengths(const spec::JobSpec& job,
+                                               const std::map<std::string, std::string>& files,
+                                               Errors* errors) {
+  std::map<std::string, Nanoseconds> lengths;
+  for (const spec::WorkloadSpec& workload : job.workloads) {
+    auto file = files.find(workload.file);
+    const std::string path = file == files.end() ? "" : file->second;
+    struct stat info {};
+    if (!path.empty() && stat(path.c_str(), &info) == 0 && info.st_size > kMaxEstimatedFileBytes) continue;
+    std::map<AnswerTime, std::map<std::string, Nanoseconds>> by_answer;
+    bool readable = true;
+    for (const spec::StackSpec& stack : job.stacks) {
+      const AnswerTime answer = AnswerTimeOf(stack);
+      for (const spec::LoadLevel& level : workload.levels) {
+        auto& known = by_answer[answer];
+        if (readable && known.count(level.Name()) == 0) {
+          auto length = WorkloadLength(workload, level, path, answer);
+          readable = length.ok();
+          if (length.ok()) {
+            known[level.Name()] = *length;
+          } else {
+            errors->push_back(ErrorOf(length.status()));
+          }
+        }
+        if (readable)
+          lengths[absl::StrCat(stack.name, "/", workload.name, "-", level.Name())] = known[level.Name()];
+      }
+    }
+  }
+  return lengths;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
@@ -48,7 +84,11 @@ Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
   input.job = &planned->job;
   for (const v1::Machine& machine : environment.registry->List(true))
     input.machines.push_back(FactsOf(machine, job_id));
-  POOLMARK_ASSIGN_OR_RETURN(planned->plan, MakePlan(input, errors));
+  // Broken workload files are told together with what the plan refuses.
+  input.load_lengths = LoadLengths(planned->job, environment.inputs->FilesOf(request), errors);
+  auto plan = MakePlan(input, errors);
+  if (!errors->empty()) return ToStatus(*errors);
+  POOLMARK_ASSIGN_OR_RETURN(planned->plan, std::move(plan));
   return planned;
 }
 

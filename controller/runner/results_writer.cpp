@@ -10,10 +10,12 @@
 #include "common/base/version.h"
 #include "common/report/html.h"
 #include "common/results/directory.h"
+#include "common/results/inputs_file.h"
 #include "common/results/job_file.h"
 #include "common/results/layout.h"
 #include "common/results/summarize.h"
 #include "common/results/sums.h"
+#include "controller/runner/validated.h"
 
 namespace poolmark::controller {
 namespace {
@@ -35,8 +37,12 @@ std::map<std::string, std::string> InputNames(const v1::SubmitJobRequest& reques
   std::map<std::string, std::string> names;
   for (const v1::JobInput& input : request.inputs()) {
     const std::string base = BaseName(input.path());
+    // A stack of the catalogue is named without its ending.
+    const char* ending = input.path().find_first_of("./") == std::string::npos ? ".yaml" : "";
+    // What the record itself is called stays free.
+    const bool apart = uses[base] > 1 || base == BaseName(std::string(results::kInputsFile));
     names[input.path()] = absl::StrCat(results::kInputsDir.data(), "/",
-                                       uses[base] > 1 ? input.sha256().substr(0, 8) + "-" : "", base);
+                                       apart ? input.sha256().substr(0, 8) + "-" : "", base, ending);
   }
   return names;
 }
@@ -149,32 +155,25 @@ Status WriteInputs(const Environment& environment, const StoredJob& job, const P
     POOLMARK_RETURN_IF_ERROR(
         AtomicWriteFile(JoinPath(directory, std::string(results::kPlanFile)), plan, 0640));
   }
-  std::string digests;
-  for (const auto& [path, name] : InputNames(job.request)) {
-    std::string sha256;
-    for (const v1::JobInput& input : job.request.inputs()) {
-      if (input.path() == path) sha256 = input.sha256();
+  // The record by which `submit --from` runs them again.
+  results::InputsFile record;
+  record.job_path = job.request.job_path();
+  record.name = job.request.name();
+  record.set = {job.request.set().begin(), job.request.set().end()};
+  const auto names = InputNames(job.request);
+  for (const v1::JobInput& input : job.request.inputs()) {
+    results::JobInputFile entry{input.path(), input.sha256(), input.size(), ""};
+    auto size = environment.inputs->SizeOf(input.sha256());
+    if (size.ok() && *size <= kMaxCopiedInput) {
+      POOLMARK_ASSIGN_OR_RETURN(std::string content,
+                                ReadFile(environment.inputs->PathOf(input.sha256()), kMaxCopiedInput));
+      entry.stored = names.at(input.path());
+      POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(directory, entry.stored), content, 0640));
     }
-    absl::StrAppend(&digests, sha256, "  ", path, "\n");
-    auto size = environment.inputs->SizeOf(sha256);
-    if (!size.ok() || *size > kMaxCopiedInput) continue;
-    POOLMARK_ASSIGN_OR_RETURN(std::string content,
-                              ReadFile(environment.inputs->PathOf(sha256), kMaxCopiedInput));
-    POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(directory, name), content, 0640));
+    record.inputs.push_back(std::move(entry));
   }
-  // Beside the files, so that `submit --from` can run them again.
-  Json request = {{"job_path", job.request.job_path()}, {"name", job.request.name()}};
-  Json set = Json::object();
-  for (const auto& [key, value] :
-       std::map<std::string, std::string>(job.request.set().begin(), job.request.set().end()))
-    set[key] = value;
-  request["set"] = set;
-  Json files = Json::object();
-  for (const auto& [path, name] : InputNames(job.request)) files[path] = name;
-  request["files"] = files;
-  POOLMARK_ASSIGN_OR_RETURN(std::string text, DumpJson(request, 1));
-  POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(directory, "inputs/request.json"), text + "\n", 0640));
-  return AtomicWriteFile(JoinPath(directory, "inputs/DIGESTS"), digests, 0640);
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, results::Encode(record));
+  return AtomicWriteFile(JoinPath(directory, std::string(results::kInputsFile)), text, 0640);
 }
 
 Status WriteFinal(const Environment& environment, const StoredJob& job, v1::JobState state,
@@ -196,6 +195,9 @@ Status WriteFinal(const Environment& environment, const StoredJob& job, v1::JobS
   POOLMARK_ASSIGN_OR_RETURN(std::string summary_text, results::Encode(summary));
   POOLMARK_RETURN_IF_ERROR(
       AtomicWriteFile(JoinPath(directory, std::string(results::kSummaryFile)), summary_text, 0640));
+  POOLMARK_RETURN_IF_ERROR(
+      AddValidated(JoinPath(environment.state_dir, kValidatedFile),
+                   ConfigurationsOf(read.job, read.manifest.value_or(manifest), summary)));
   return report::WriteReport(directory, {.check_sums = false}).status();
 }
 

@@ -13,7 +13,7 @@ namespace poolmark::controller {
 std::string ResultsDir(const Environment& environment, const std::string& job_id);
 
 // At the lock: the plan and the inputs themselves (those above 64 MiB by digest only, named in
-// inputs/DIGESTS).
+// inputs/inputs.json).
 Status WriteInputs(const Environment& environment, const StoredJob& job, const PlannedJob* planned);
 
 // Everything that is still missing, for a job that is about to be `state` with `verdict`. `planned` may be

@@ -10,15 +10,27 @@
 namespace poolmark::controller {
 namespace {
 
+std::string AddressOf(const Instance& instance) {
+  return instance.address.empty() ? instance.machine->address : instance.address;
+}
+
+// `other` as a process on `machine` reaches it: a relayed store by the link's end there.
+Instance SeenFrom(const Instance& other, const PoolMachine* machine) {
+  Instance seen = other;
+  if (machine == nullptr || other.relayed.empty() || machine == other.machine) return seen;
+  if (auto ends = other.relayed.find(machine->name); ends != other.relayed.end()) seen.ports = ends->second;
+  return seen;
+}
+
 std::string HostPort(const Instance& instance, uint32_t port) {
-  const std::string& address = instance.machine->address;
+  const std::string address = AddressOf(instance);
   return absl::StrContains(address, ':') ? absl::StrCat("[", address, "]:", port)
                                          : absl::StrCat(address, ":", port);
 }
 
 // A field that belongs to an instance: port.X, url.X, hostport.X, address, machine.
 Result<std::string> FieldOf(const Instance& instance, const std::vector<std::string>& parts) {
-  if (parts.size() == 1 && parts[0] == "address") return instance.machine->address;
+  if (parts.size() == 1 && parts[0] == "address") return AddressOf(instance);
   if (parts.size() == 1 && parts[0] == "machine") return instance.machine->name;
   if (parts.size() == 2) {
     if (instance.attached != nullptr && parts[0] == "url") return instance.attached->url;
@@ -93,7 +105,8 @@ Result<std::string> Resolve(const FillContext& context, const Instance& instance
   if (parts[0] == "list" && parts.size() >= 3) {
     std::vector<std::string> values;
     for (const Instance* other : Named(context, parts[1])) {
-      POOLMARK_ASSIGN_OR_RETURN(std::string value, FieldOf(*other, {parts.begin() + 2, parts.end()}));
+      POOLMARK_ASSIGN_OR_RETURN(
+          std::string value, FieldOf(SeenFrom(*other, instance.machine), {parts.begin() + 2, parts.end()}));
       values.push_back(std::move(value));
     }
     if (values.empty()) return NotFound("", absl::StrCat("no process is called '", parts[1], "'"));
@@ -116,7 +129,7 @@ Result<std::string> Resolve(const FillContext& context, const Instance& instance
     return NotFound("", absl::StrCat("'", name, "': ", parts[0], " has ", others.size(),
                                      " instances and none on machine ", instance.machine->name));
   }
-  return FieldOf(*chosen, {parts.begin() + 1, parts.end()});
+  return FieldOf(SeenFrom(*chosen, instance.machine), {parts.begin() + 1, parts.end()});
 }
 
 }  // namespace
@@ -171,7 +184,8 @@ Result<std::vector<std::string>> FillArgv(const FillContext& context, const Inst
                           absl::StrCat("each: no process is called '", word.each, "'"));
     }
     for (const Instance* other : others) {
-      POOLMARK_ASSIGN_OR_RETURN(std::string text, Fill(context, *other, word.text));
+      POOLMARK_ASSIGN_OR_RETURN(std::string text,
+                                Fill(context, SeenFrom(*other, instance.machine), word.text));
       argv.push_back(std::move(text));
     }
   }

@@ -13,6 +13,7 @@ constexpr uint32_t kPortCount = 10000;
 int LaunchStage(spec::Role role) {
   switch (role) {
     case spec::Role::kStore:
+    case spec::Role::kRelay:
       return 0;
     case spec::Role::kCache:
       return 1;

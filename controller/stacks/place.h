@@ -33,6 +33,10 @@ struct Instance {
   std::string id;
   std::map<std::string, uint32_t> ports;
   std::vector<uint32_t> gpus;
+  std::string address;   // that it binds; "": its machine's
+  std::string relay_of;  // a relay: the id of its store
+  // A relayed store: machine -> port name -> port of the link's end on that machine's loopback interface.
+  std::map<std::string, std::map<std::string, uint32_t>> relayed;
 };
 
 // Hands out ports that no machine of the pool uses, each once per plan: machines may share an address.

@@ -1,12 +1,14 @@
 #include "controller/stacks/stack_plan.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/digest.h"
 #include "common/base/units.h"
 #include "controller/stacks/fill.h"
+#include "controller/stacks/relay.h"
 
 namespace poolmark::controller {
 namespace {
@@ -39,6 +41,14 @@ class StackPlanner {
     if (stack_.kv.path == "rdma") CheckRdma();
 
     instances_ = PlaceStack(stack_, machines_, head_, ports_, refusals_);
+    if (plan.relay) {
+      std::vector<Instance> relays =
+          PlaceRelays(stack_, machines_, &instances_, ports_, &relay_templates_, refusals_);
+      // Before whoever uses the store.
+      instances_.insert(instances_.begin(), relays.begin(), relays.end());
+    } else {
+      CheckPublicStore();
+    }
     context_.instances = &instances_;
     SizeTiers(&plan);
     std::string identity = absl::StrCat(stack_.name.empty() ? "" : "stack\n");
@@ -55,6 +65,7 @@ class StackPlanner {
       absl::StrAppend(&identity, "\n");
     }
     for (const auto& [key, value] : stack_.params) absl::StrAppend(&identity, key, "=", value, "\n");
+    if (plan.relay) absl::StrAppend(&identity, "relay=", stack_.relay, "\n");
     plan.digest = Sha256Hex(identity, 16);
     SetEntry(&plan);
     plan.links = LinksOf(stack_, instances_);
@@ -90,6 +101,17 @@ class StackPlanner {
           return;
         }
       }
+    }
+  }
+
+  // A store without a relay must not stand where the internet reaches it.
+  void CheckPublicStore() {
+    for (const Instance& instance : instances_) {
+      if (instance.process->role != spec::Role::kStore || instance.attached != nullptr) continue;
+      if (!instance.machine->spec.is_public || machines_.size() < 2) continue;
+      Refuse(absl::StrCat("process '", instance.process->name, "' is the shared store and machine ",
+                          instance.machine->name, " has a public address"),
+             "set relay: store in the stack file, or name a private address (public: false)");
     }
   }
 
@@ -217,7 +239,8 @@ class StackPlanner {
         std::find(process.ports.begin(), process.ports.end(), "http") != process.ports.end() ? "http"
         : process.ports.empty()                                                              ? ""
                                 : process.ports[0];
-    planned.base_url = UrlOf(instance, main_port);
+    // A relay speaks its store's protocol, not HTTP.
+    if (process.role != spec::Role::kRelay) planned.base_url = UrlOf(instance, main_port);
     if (!process.metrics.port.empty()) {
       planned.metrics_url = UrlOf(instance, process.metrics.port) + process.metrics.path;
     } else if (process.metrics.dialect == "redis" && !main_port.empty()) {
@@ -251,6 +274,7 @@ class StackPlanner {
     for (const auto& [variable, secret] : process.secrets) (*spec.mutable_secrets())[variable] = secret;
     for (uint32_t gpu : instance.gpus) spec.add_gpus(gpu);
     for (const auto& [name, port] : instance.ports) spec.add_ports(port);
+    planned.public_relay = process.role == spec::Role::kRelay && instance.address.empty();
     if (!process.disk.empty()) {
       auto directory = DirectoryOf(context_, instance);
       if (directory.ok()) {
@@ -352,6 +376,7 @@ class StackPlanner {
   PortPool* ports_;
   Errors* refusals_;
   std::vector<std::string>* notes_;
+  std::deque<spec::ProcessTemplate> relay_templates_;
   std::vector<Instance> instances_;
   FillContext context_;
 };

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "controller/stacks/relay.h"
 
 namespace poolmark::controller {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 int StageOf(spec::Role role) {
   switch (role) {
     case spec::Role::kStore:
+    case spec::Role::kRelay:
       return 0;
     case spec::Role::kCache:
       return 1;
@@ -24,7 +26,7 @@ int StageOf(spec::Role role) {
   return 2;
 }
 constexpr int kStages = 4;
-constexpr const char* kStageNames[kStages] = {"store", "caches", "engines", "routers"};
+constexpr const char* kStageNames[kStages] = {"stores", "caches", "engines", "routers"};
 
 }  // namespace
 
@@ -39,6 +41,7 @@ Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& 
   if (response.status().id().empty())
     return Internal(machine, absl::StrCat("the agent's answer about ", spec.id(), " names no process"));
   watch->Set(machine, response.status());
+  if (response.has_tool()) watch->SetTool(spec.id(), response.tool());
   return absl::OkStatus();
 }
 
@@ -64,6 +67,12 @@ v1::Reason DeathReason(JobRun* run, const ProcessWatch::Death& death, const std:
 }
 
 StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessWatch* watch) {
+  std::map<std::string, std::vector<v1::InputFile>> relay_files;
+  if (stack.relay) {
+    auto made = MakeRelayFiles(stack, run->clock->Wall());
+    if (!made.ok()) return StepOutcome::Failed("launch_failed", std::string(made.status().message()));
+    relay_files = *std::move(made);
+  }
   for (int stage = 0; stage < kStages; ++stage) {
     std::map<std::string, std::vector<const PlannedProcess*>> by_machine;
     std::vector<std::string> ids, machines;
@@ -80,8 +89,11 @@ StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessW
     ForEachMachine(machines, [&](const std::string& machine) {
       for (const PlannedProcess* process : by_machine[machine]) {
         if (run->stop.stop_requested() || watch->FirstDeath()) return;
-        Status status = StartOne(run, machine, process->spec,
-                                 absl::StrCat("start/", cycle, "/", process->spec.id()), watch);
+        v1::ProcessSpec spec = process->spec;
+        if (auto files = relay_files.find(spec.id()); files != relay_files.end())
+          spec.mutable_files()->Add(files->second.begin(), files->second.end());
+        Status status =
+            StartOne(run, machine, spec, absl::StrCat("start/", cycle, "/", process->spec.id()), watch);
         if (status.ok()) continue;
         std::lock_guard lock(mutex);
         if (failure.reasons.empty())

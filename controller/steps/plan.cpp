@@ -13,9 +13,11 @@
 namespace poolmark::controller {
 namespace {
 
-// What a launch, a verification and a tear-down usually take, for the estimate.
-constexpr Nanoseconds kCycleOverhead = std::chrono::seconds(20);
-constexpr Nanoseconds kRepeatOverhead = std::chrono::seconds(5);
+// What a launch, a verification and a tear-down usually take, for the estimate: a real engine loads a model.
+constexpr Nanoseconds kCycleOverhead = std::chrono::minutes(3);
+constexpr Nanoseconds kSimulatedCycleOverhead = std::chrono::seconds(3);
+// A reset before, the collection after.
+constexpr Nanoseconds kRepeatOverhead = std::chrono::seconds(1);
 constexpr Nanoseconds kUnknownRepeat = std::chrono::seconds(60);
 
 class Planner {
@@ -176,6 +178,8 @@ class Planner {
         for (const PlannedProcess& process : stack.processes) {
           if (process.machine != machine.name || process.attached) continue;
           ports.insert(process.spec.ports().begin(), process.spec.ports().end());
+          if (process.public_relay)
+            for (uint32_t port : process.spec.ports()) check.add_relay_ports(port);
           if (!process.spec.executable().empty()) executables.insert(process.spec.executable());
           for (const auto& [variable, secret] : process.spec.secrets()) secrets.insert(secret);
           host += process.host_tier_bytes;
@@ -237,19 +241,22 @@ class Planner {
     Nanoseconds total = std::chrono::seconds(5);
     total += std::chrono::seconds(static_cast<int64_t>(plan->line_pairs.size()) * job_.line_rate_runs *
                                   (job_.line_rate_seconds + 1));
-    bool guessed = false;
+    bool guessed = false, launches = false;
     for (const PlannedCycle& cycle : plan->cycles) {
-      total += kCycleOverhead;
+      const StackPlan* stack = plan->stack(cycle.stack);
+      const bool simulated = stack != nullptr && (stack->simulated || stack->attach);
+      launches = launches || !simulated;
+      total += simulated ? kSimulatedCycleOverhead : kCycleOverhead;
       for (const PlannedRepeat& repeat : cycle.repeats) {
         auto workload = std::find_if(job_.workloads.begin(), job_.workloads.end(),
                                      [&](const auto& w) { return w.name == repeat.workload; });
         Nanoseconds length = kUnknownRepeat;
-        auto span = input_.workload_spans.find(repeat.workload);
+        auto known = input_.load_lengths.find(
+            absl::StrCat(cycle.stack, "/", repeat.workload, "-", repeat.level.Name()));
         if (workload->load_duration) {
           length = *workload->load_duration;
-        } else if (span != input_.workload_spans.end()) {
-          double speed = repeat.level.kind == spec::LoadLevel::Kind::kSpeedup ? repeat.level.value : 1;
-          length = Nanoseconds(static_cast<int64_t>(static_cast<double>(span->second.count()) / speed));
+        } else if (known != input_.load_lengths.end()) {
+          length = known->second;
         } else {
           guessed = true;
         }
@@ -260,7 +267,12 @@ class Planner {
     plan->estimate = total;
     if (guessed) {
       plan->notes.push_back(absl::StrCat("the estimate takes ", FormatDuration(kUnknownRepeat),
-                                         " for each repeat whose length the workload does not fix"));
+                                         " for each repeat whose workload file is too large to look into"));
+    }
+    if (launches) {
+      plan->notes.push_back(
+          absl::StrCat("the estimate takes ", FormatDuration(kCycleOverhead),
+                       " for each launch, and 200ms and 20ms a token for an answer: measure to know"));
     }
   }
 

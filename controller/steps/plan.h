@@ -37,7 +37,8 @@ struct PlannedProcess {
   bool restart_to_reset = false;       // has no reset: start it again
   uint64_t host_tier_bytes = 0;
   uint64_t disk_tier_bytes = 0;
-  bool attached = false;  // launch: attach; never started, stopped or reset unless allowed
+  bool public_relay = false;  // the TLS end of `relay: store` that may stand on a public address
+  bool attached = false;      // launch: attach; never started, stopped or reset unless allowed
 };
 
 struct PlannedTier {
@@ -108,8 +109,9 @@ struct Plan {
 struct PlanInput {
   std::string job_id;
   const spec::JobSpec* job = nullptr;
-  std::vector<MachineFacts> machines;                 // every machine the controller knows
-  std::map<std::string, Nanoseconds> workload_spans;  // workload -> length at speed 1, where a file fixes it
+  std::vector<MachineFacts> machines;  // every machine the controller knows
+  // "<stack>/<workload>-<level>" -> how long its load takes, where that is known beforehand.
+  std::map<std::string, Nanoseconds> load_lengths;
 };
 
 // All refusals at once in `refusals` (then the result is an error with the same text).

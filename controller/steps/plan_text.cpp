@@ -150,7 +150,6 @@ std::string ExplainPlan(const Plan& plan) {
   absl::StrAppend(&text,
                   "estimated time: ", FormatDuration(std::chrono::floor<std::chrono::seconds>(plan.estimate)),
                   "\n");
-  for (const std::string& note : plan.notes) absl::StrAppend(&text, "note: ", note, "\n");
   return text;
 }
 

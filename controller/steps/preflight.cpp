@@ -106,6 +106,13 @@ StepOutcome Preflight(JobRun* run) {
     bool ready = true;
     for (const v1::CheckResult& check : checks) ready = ready && !Stops(check);
     if (ready) rates = MeasureLineRates(run, &checks);
+    for (const LineRate& rate : rates) {
+      for (v1::Tool tool : {rate.tool, rate.rdma_tool}) {
+        if (tool.name().empty()) continue;
+        tool.set_note("network line rate");
+        run->tools[rate.link.from][tool.name()] = std::move(tool);
+      }
+    }
   }
   if (run->stop.stop_requested()) return StepOutcome::Stopped();
   for (const v1::CheckResult& check : checks) {

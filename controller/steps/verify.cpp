@@ -1,6 +1,7 @@
 #include "controller/steps/verify.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -35,7 +36,8 @@ class Verifier {
     } else if (!EveryEngine()) {
       return;
     }
-    if (stack_.strategy == spec::Strategy::kShared) Shared();
+    if (stack_.strategy == spec::Strategy::kShared) Shared(engines_);
+    if (stack_.strategy == spec::Strategy::kSplitOffload && HasRemoteTier()) SharedByPrefill();
   }
 
  private:
@@ -81,18 +83,15 @@ class Verifier {
         absl::StrCat(stack_.entry_url, " answered with ", answer->completion_tokens.value_or(0), " tokens"));
   }
 
-  // Best effort: the manifest says "unknown" where an engine does not tell.
+  // Best effort: the manifest says "unknown" where neither the program nor the machine's administrator tells.
   void ReadVersions() {
-    for (const PlannedProcess* engine : engines_) {
-      auto body = Get(run_, engine->machine, absl::StrCat(engine->base_url, "/version"));
-      if (!body.ok()) continue;
-      const size_t key = body->find("\"version\"");
-      if (key == std::string::npos) continue;
-      const size_t open = body->find('"', body->find(':', key));
-      if (open == std::string::npos) continue;
-      const size_t close = body->find('"', open + 1);
-      if (close != std::string::npos && close - open < 100)
-        evidence_.versions[engine->spec.id()] = body->substr(open + 1, close - open - 1);
+    for (const PlannedProcess& process : stack_.processes) {
+      std::string version = ProgramVersion(run_, process);
+      if (version.empty()) {
+        auto tool = run_.executables.find(process.spec.id());
+        if (tool != run_.executables.end()) version = tool->second.version();
+      }
+      if (!version.empty()) evidence_.versions[process.spec.id()] = version;
     }
   }
   std::string VersionOf(const PlannedProcess& engine) const {
@@ -116,8 +115,10 @@ class Verifier {
         return End(check, false,
                    absl::StrCat(engine->spec.id(), ": ", std::string(answer.status().message())));
       stats::EngineAttribution moved;
+      EngineReading last;
       const bool counted = Until(
           [&](const EngineReading& after) {
+            last = after;
             moved = Between(stack_, *engine, VersionOf(*engine), *before, after);
             return moved.sources.has_value() && moved.sources.value().prompt > 0;
           },
@@ -130,7 +131,8 @@ class Verifier {
                    "the metrics address may belong to another process, or this engine version names its "
                    "counters differently");
       }
-      Proof(check->id(), *engine, "prompt tokens", 0, moved.sources.value().prompt, "more than before");
+      Prove(check->id(), *engine, *before, last, moved.series);
+      Sum(check->id(), *engine, "prompt tokens", Prompts(*engine, *before), moved.sources.value().prompt);
       evidence_.canaries[engine->spec.id()] = prompt;
       seen.push_back(
           absl::StrCat(engine->spec.id(), " ", static_cast<int64_t>(moved.sources.value().prompt)));
@@ -159,50 +161,100 @@ class Verifier {
     return false;
   }
 
-  void Proof(const std::string& check, const PlannedProcess& engine, const std::string& series, double before,
-             double after, const std::string& expected) {
-    evidence_.proofs[check].push_back({engine.spec.id(), engine.machine, series, before, after, expected});
+  // What the engine's counters together say, from its start to `before`, and how far it moved since.
+  void Sum(const std::string& check, const PlannedProcess& engine, const std::string& what, double before,
+           double moved) {
+    evidence_.proofs[check].push_back(
+        {engine.spec.id(), engine.machine, what, before, before + moved, "more than before"});
   }
-  // Every series of the page that moved, as it stood before and after.
-  void ProveMoved(const std::string& check, const PlannedProcess& engine, const EngineReading& before,
-                  const EngineReading& after) {
-    auto add = [&](const Totals& old, const Totals& now, const std::string& process,
-                   const std::string& machine) {
-      for (const auto& [key, value] : now) {
-        if (key.find("token") == std::string::npos && key.find("transfer") == std::string::npos) continue;
-        if (key.ends_with("_created") || key.find("_bucket") != std::string::npos) continue;
-        auto was = old.find(key);
-        const double from = was == old.end() ? 0 : was->second;
-        if (from == value) continue;
-        evidence_.proofs[check].push_back({process, machine, key, from, value, ""});
+  // Everything the engine had counted when it was read.
+  stats::EngineAttribution Counted(const PlannedProcess& engine, const EngineReading& reading) const {
+    EngineReading zero = reading;
+    for (auto& [key, value] : zero.engine) value = 0;
+    for (auto& [key, value] : zero.cache) value = 0;
+    return Between(stack_, engine, VersionOf(engine), zero, reading);
+  }
+  double Prompts(const PlannedProcess& engine, const EngineReading& reading) const {
+    const stats::EngineAttribution counted = Counted(engine, reading);
+    return counted.sources.has_value() ? counted.sources.value().prompt : 0;
+  }
+  // The series that the figure was read from, as they stood before and after.
+  void Prove(const std::string& check, const PlannedProcess& engine, const EngineReading& before,
+             const EngineReading& after, const std::vector<std::string>& series) {
+    auto add = [&](const Totals& old, const Totals& now, const PlannedProcess& process) {
+      for (const std::string& name : series) {
+        auto value = now.find(name);
+        if (value == now.end()) continue;
+        auto was = old.find(name);
+        evidence_.proofs[check].push_back({process.spec.id(), process.machine, name,
+                                           was == old.end() ? std::nullopt : std::optional(was->second),
+                                           value->second, ""});
       }
     };
-    add(before.engine, after.engine, engine.spec.id(), engine.machine);
+    add(before.engine, after.engine, engine);
     const PlannedProcess* cache = CacheOf(stack_, engine);
-    if (cache != nullptr) add(before.cache, after.cache, cache->spec.id(), cache->machine);
+    if (cache != nullptr) add(before.cache, after.cache, *cache);
+  }
+
+  // The engine's own counters of what went wrong, where they rose.
+  static void AddErrors(const PlannedProcess& engine, const EngineReading& before, const EngineReading& after,
+                        std::map<std::string, double>* errors) {
+    for (const auto& [key, value] : after.engine) {
+      const bool names = key.find("error") != std::string::npos || key.find("fail") != std::string::npos ||
+                         key.find("mismatch") != std::string::npos ||
+                         key.find("damaged") != std::string::npos;
+      if (!names || key.ends_with("_created")) continue;
+      auto was = before.engine.find(key);
+      const double rise = value - (was == before.engine.end() ? 0 : was->second);
+      if (rise > 0) (*errors)[absl::StrCat(engine.spec.id(), ": ", key)] += rise;
+    }
   }
 
   // The writer and the reader: on two machines where the pool has two.
-  std::pair<const PlannedProcess*, const PlannedProcess*> Pair() const {
-    for (const PlannedProcess* a : engines_) {
-      for (const PlannedProcess* b : engines_) {
+  static std::pair<const PlannedProcess*, const PlannedProcess*> Pair(
+      const std::vector<const PlannedProcess*>& engines) {
+    for (const PlannedProcess* a : engines) {
+      for (const PlannedProcess* b : engines) {
         if (a->machine != b->machine) return {a, b};
       }
     }
-    return {engines_.front(), engines_.back()};
+    return {engines.front(), engines.back()};
   }
 
-  void Shared() {
+  bool HasRemoteTier() const {
+    return std::any_of(stack_.tiers.begin(), stack_.tiers.end(),
+                       [](const PlannedTier& tier) { return tier.source == spec::TierSource::kRemote; });
+  }
+
+  // Reuse is counted on the prefill side (M7): two prefill machines share a store, or nobody can show it.
+  void SharedByPrefill() {
+    std::vector<const PlannedProcess*> prefill;
+    std::set<std::string> machines;
+    for (const PlannedProcess* engine : engines_) {
+      if (engine->role != spec::Role::kPrefill) continue;
+      prefill.push_back(engine);
+      machines.insert(engine->machine);
+    }
+    if (machines.size() >= 2) return Shared(prefill);
+    v1::CheckResult* check =
+        Start("cross_machine_load", "one prefill machine loads KV that another computed, through the store");
+    check->set_outcome(v1::OUTCOME_SKIPPED);
+    check->set_observed("the pool has one prefill machine: no other one reads what it stored");
+    run_.Check(*check);
+  }
+
+  void Shared(const std::vector<const PlannedProcess*>& engines) {
     v1::CheckResult* check =
         Start("cross_machine_load",
               "one machine loads KV that another machine computed, by the reader's own counters");
-    if (engines_.size() < 2) {
+    if (engines.size() < 2) {
       End(check, false, "the pool has one engine: nobody is there to load what it computed",
           "give the pool a second machine");
       return;
     }
-    const auto [writer, reader] = Pair();
+    const auto [writer, reader] = Pair(engines);
     stats::EngineAttribution wrote, read;
+    std::map<std::string, double> errors;
     const Nanoseconds deadline = run_.clock->Steady() + run_.timing.kv_settle;
     Nanoseconds settle = run_.timing.poll * 2;
     for (int attempt = 0; !run_.stop.stop_requested(); ++attempt) {
@@ -234,9 +286,17 @@ class Verifier {
           },
           *reader, std::min<Nanoseconds>(std::chrono::seconds(2), run_.timing.kv_settle));
       if (proven) {
-        ProveMoved(check->id(), *reader, *before, last);
-        Proof(check->id(), *reader, "prompt tokens from remote KV", 0, read.sources.value().remote,
-              "more than 0");
+        if (writer_after.ok() && wrote.sources.has_value()) {
+          Prove(check->id(), *writer, *writer_before, *writer_after, wrote.series);
+          check->set_evidence(absl::StrCat(
+              writer->spec.id(), " computed ", static_cast<int64_t>(wrote.sources.value().computed),
+              " of the ", static_cast<int64_t>(wrote.sources.value().prompt),
+              " tokens before; then the same prompt went to ", reader->spec.id()));
+        }
+        Prove(check->id(), *reader, *before, last, read.series);
+        const stats::EngineAttribution counted = Counted(*reader, *before);
+        Sum(check->id(), *reader, "prompt tokens from remote KV",
+            counted.sources.has_value() ? counted.sources.value().remote : 0, read.sources.value().remote);
         End(check, true,
             absl::StrCat(reader->spec.id(), " on ", reader->machine, " loaded ",
                          static_cast<int64_t>(read.sources.value().remote), " of ",
@@ -245,12 +305,14 @@ class Verifier {
         return;
       }
       if (run_.clock->Steady() >= deadline) {
-        ProveMoved(check->id(), *reader, *before, last);
+        Prove(check->id(), *reader, *before, last, read.series);
+        AddErrors(*reader, *before, last, &errors);
+        if (writer_after.ok()) AddErrors(*writer, *writer_before, *writer_after, &errors);
         break;
       }
       settle = std::min<Nanoseconds>(settle * 2, std::chrono::seconds(5));
     }
-    evidence_.diagnosis = DiagnoseShared(run_, stack_, *writer, *reader, wrote, read);
+    evidence_.diagnosis = DiagnoseShared(run_, stack_, *writer, *reader, wrote, read, errors);
     End(check, false,
         absl::StrCat(reader->spec.id(), " on ", reader->machine, " loaded no KV of ", writer->spec.id(),
                      " on ", writer->machine, " within ", run_.timing.kv_settle.count() / 1'000'000'000,
@@ -284,9 +346,9 @@ class Verifier {
         if (!after.ok()) continue;
         stats::EngineAttribution moved = Between(stack_, *engine, VersionOf(*engine), before[engine], *after);
         if (moved.transferred_tokens > 0) {
-          ProveMoved(check->id(), *engine, before[engine], *after);
-          Proof(check->id(), *engine, "prompt tokens received from prefill", 0, moved.transferred_tokens,
-                "more than 0");
+          Prove(check->id(), *engine, before[engine], *after, moved.series);
+          Sum(check->id(), *engine, "prompt tokens received from prefill",
+              Counted(*engine, before[engine]).transferred_tokens, moved.transferred_tokens);
           Canaries();
           return End(check, true,
                      absl::StrCat(engine->spec.id(), " on ", engine->machine, " generated ",
@@ -323,11 +385,12 @@ StepOutcome Verify(JobRun* run, const StackPlan& stack, uint32_t cycle, VerifyEv
   for (const v1::CheckResult& check : evidence->checks) {
     if (!Stops(check)) continue;
     outcome.kind = StepOutcome::Kind::kFailed;
-    outcome.reasons.push_back(
-        MakeReason("verify_failed",
-                   absl::StrCat("verification ", check.id(), ": ", check.observed(),
-                                check.hint().empty() ? "" : absl::StrCat("; ", check.hint())),
-                   check.machine(), check.id()));
+    outcome.reasons.push_back(MakeReason(
+        "verify_failed",
+        absl::StrCat("verification ", check.id(),
+                     check.machine().empty() ? "" : absl::StrCat(" on ", check.machine()), ": ",
+                     check.observed(), check.hint().empty() ? "" : absl::StrCat("; ", check.hint())),
+        check.machine(), check.id()));
   }
   if (outcome.passed() && !written.ok()) return StepOutcome::Failed("disk", std::string(written.message()));
   return outcome;

@@ -5,15 +5,17 @@
 namespace poolmark::controller {
 namespace {
 
-// "store not reachable from n1: connection refused", for every store that does not answer a machine.
-std::string StoreReach(const JobRun& run, const StackPlan& stack, const std::string& machine) {
+// "the store s.store-n0 does not answer on n0: …", for a store that is not well. It is asked from its own
+// machine, which is the only one whose agent may; whether another machine reaches it, that machine's engines
+// count.
+std::string StoreState(const JobRun& run, const StackPlan& stack) {
   for (const PlannedProcess& process : stack.processes) {
     if (process.role != spec::Role::kStore || process.resets.empty()) continue;
     const v1::ResetStep& step = process.resets.front();
-    auto link = run.registry->Link(machine);
+    auto link = run.registry->Link(process.machine);
     if (!link.ok()) return std::string(link.status().message());
     v1::ProbeRequest request;
-    *request.mutable_lease() = run.Lease(machine);
+    *request.mutable_lease() = run.Lease(process.machine);
     const bool redis = step.method() == "REDIS";
     request.set_method(redis ? "REDIS" : "GET");
     request.set_url(redis ? step.url() : process.base_url);
@@ -21,10 +23,10 @@ std::string StoreReach(const JobRun& run, const StackPlan& stack, const std::str
     request.set_timeout_ns(Nanoseconds(std::chrono::seconds(5)).count());
     auto answer = (*link)->Probe(request, run.stop);
     if (!answer.ok())
-      return absl::StrCat("the store ", process.spec.id(), " could not be asked from ", machine, ": ",
+      return absl::StrCat("the store ", process.spec.id(), " could not be asked on ", process.machine, ": ",
                           std::string(answer.status().message()));
     if (answer->status() == 0)
-      return absl::StrCat("the store ", process.spec.id(), " is not reachable from ", machine, ": ",
+      return absl::StrCat("the store ", process.spec.id(), " does not answer on ", process.machine, ": ",
                           answer->failure());
   }
   return "";
@@ -40,10 +42,14 @@ void Add(std::string* text, const std::string& more) {
 
 std::string DiagnoseShared(const JobRun& run, const StackPlan& stack, const PlannedProcess& writer,
                            const PlannedProcess& reader, const stats::EngineAttribution& wrote,
-                           const stats::EngineAttribution& read) {
+                           const stats::EngineAttribution& read,
+                           const std::map<std::string, double>& errors) {
   std::string text;
-  Add(&text, StoreReach(run, stack, reader.machine));
-  if (writer.machine != reader.machine) Add(&text, StoreReach(run, stack, writer.machine));
+  Add(&text, StoreState(run, stack));
+  for (const auto& [series, count] : errors)
+    Add(&text,
+        absl::StrCat(series, " rose by ", static_cast<int64_t>(count), ": see the logs of ", writer.spec.id(),
+                     " and ", reader.spec.id(), " and the network between them and the store"));
   if (!stack.kv.hash_seed && stack.engine_kind == "vllm") {
     Add(&text,
         "kv.hash_seed is not set: engines with different PYTHONHASHSEED give the same prompt different block "

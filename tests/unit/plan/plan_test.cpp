@@ -38,6 +38,7 @@ struct Case {
   std::vector<MachineFacts> machines = {Machine("n0"), Machine("n1")};
   std::string extra;
   std::string stacks = "[{use: stack.yaml, as: s}]";
+  std::map<std::string, Nanoseconds> lengths;  // of the loads
 };
 
 Result<Plan> PlanOf(const Case& c, Errors* refusals) {
@@ -56,6 +57,7 @@ Result<Plan> PlanOf(const Case& c, Errors* refusals) {
   input.job_id = "j1";
   input.job = &*job;
   input.machines = c.machines;
+  input.load_lengths = c.lengths;
   return MakePlan(input, refusals);
 }
 
@@ -193,6 +195,27 @@ TEST_CASE("several stacks run in ABBA order and neighbours share a launch") {
   for (const PlannedCycle& cycle : plan->cycles) order += cycle.stack;
   CHECK(order == "aba");
   CHECK(plan->cycles[1].repeats.size() == 4);  // two levels, two repeats
+}
+
+TEST_CASE("the estimate follows the loads' lengths, and says what it guessed", "[C1]") {
+  Case c;
+  c.stacks = "[{use: sim-local, as: a}, {use: stack.yaml, as: b}]";
+  c.stack = EngineStack("");
+  c.machines = {Machine("n0", "H100", 8), Machine("n1", "H100", 8)};
+  Errors refusals;
+  auto guessed = PlanOf(c, &refusals);
+  REQUIRE(guessed.ok());
+  for (const char* stack : {"a", "b"}) {
+    for (const char* level : {"c2", "c4"})
+      c.lengths[std::string(stack) + "/w-" + level] = std::chrono::seconds(7);
+  }
+  auto known = PlanOf(c, &refusals);
+  REQUIRE(known.ok());
+  CHECK(known->estimate < guessed->estimate);
+  // Two repeats of two levels on two stacks, at 7 s each; a launch of real engines counts minutes.
+  CHECK(known->estimate > std::chrono::seconds(8 * 7) + std::chrono::minutes(3));
+  CHECK(guessed->estimate - known->estimate == std::chrono::seconds(8 * (60 - 7)));
+  CHECK(known->notes.size() + 1 == guessed->notes.size());
 }
 
 TEST_CASE("KV links follow the strategy and are measured once", "[C13]") {

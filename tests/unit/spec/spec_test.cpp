@@ -157,6 +157,45 @@ TEST_CASE("files that are no YAML, binary, huge or nested without end are refuse
   }
 }
 
+TEST_CASE("aliases that multiply are refused before they are walked") {
+  std::string bomb = "version: 1\na0: &a0 [x,x,x,x,x,x,x,x,x]\n";
+  for (int i = 1; i < 12; ++i) {
+    std::string list;
+    for (int j = 0; j < 9; ++j) list += (j > 0 ? ",*a" : "*a") + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + list + "]\n";
+  }
+  Errors errors;
+  CHECK_FALSE(Read(bomb, &errors).ok());
+  REQUIRE(errors.size() == 1);
+  CHECK(errors[0].message.find("more than 100000 values") != std::string::npos);
+  CHECK_FALSE(FilesOf(bomb, "job.yaml").ok());
+}
+
+TEST_CASE("errors stand where they are, and one does not bring others that are none") {
+  auto texts = [](const std::string& job, const std::vector<std::string>& presets = {}) {
+    Errors errors;
+    auto files = FilesFrom({{"pool.yaml", kPool}, {"stack.yaml", kStack}});
+    (void)ReadJob(job, "job.yaml", files, {}, &errors, presets);
+    return Texts(errors);
+  };
+  const std::string good = kJob;
+  CHECK(texts(good + "repeats: 2\n").find("job.yaml:7:1: the key 'repeats' stands twice") !=
+        std::string::npos);
+  CHECK(texts(good + "# \xff\n").find("job.yaml:7: is no UTF-8 text") != std::string::npos);
+  CHECK(texts("version: 1\npool: " + std::string(5000, '[')).find("nested deeper than") != std::string::npos);
+  const std::string missing =
+      texts(std::string(good).replace(good.find("stack.yaml"), 10, "gone.yaml ") + "baseline: base\n");
+  CHECK(missing.find("gone.yaml") != std::string::npos);
+  CHECK(missing.find("none of the job's stacks") == std::string::npos);
+  const std::string levels = texts(std::string(good).replace(good.find("[2, 4]"), 6, "[0, 5000000, 2, 2]"));
+  for (const char* text :
+       {"level 0, must be a whole number from 1 to 1000000", "level 5000000", "level 2 twice"})
+    CHECK(levels.find(text) != std::string::npos);
+  const std::string preset = texts(good + "slo: [fast, slow]\n", {"slower", "fast"});
+  CHECK(preset.find("'slow' is no preset: did you mean 'slower'?") != std::string::npos);
+  CHECK(preset.find("'fast'") == std::string::npos);
+}
+
 TEST_CASE("numbers in a workload are typed as a JSON parser types them") {
   Errors errors;
   auto job = Read(
