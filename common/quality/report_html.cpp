@@ -5,7 +5,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/json.h"
+#include "common/base/html.h"
 #include "common/quality/report_text.h"
 
 namespace poolmark::quality {
@@ -28,44 +28,11 @@ svg .bar { fill: var(--bar); } svg .low { fill: var(--bad); } svg .limit { strok
 .answer { white-space: pre-wrap; overflow-wrap: anywhere; } code { font-size: .9em; }
 )";
 
-std::string Escape(std::string_view text) {
-  std::string out;
-  for (char c : ValidUtf8(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default: {
-        auto byte = static_cast<unsigned char>(c);
-        bool control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
-        if (control) {
-          absl::StrAppend(&out, "\\x", absl::Hex(byte, absl::kZeroPad2));
-        } else {
-          out += c;
-        }
-      }
-    }
-  }
-  return out;
-}
-
 // Model output is cut in the page; the files hold it whole.
 std::string Short(std::string_view text) {
   constexpr size_t kMost = 600;
-  if (text.size() <= kMost) return Escape(text);
-  return Escape(text.substr(0, kMost)) +
+  if (text.size() <= kMost) return EscapeHtml(text);
+  return EscapeHtml(text.substr(0, kMost)) +
          absl::StrCat(" <span class=\"soft\">[", text.size() - kMost, " bytes more]</span>");
 }
 
@@ -99,14 +66,14 @@ class Page {
     std::string verdict(VerdictName(s_.verdict));
     const Settings& plan = d_.plan.settings;
     absl::StrAppend(&out_, "<h1>Does reused KV still give right answers?</h1><p class=\"soft\">",
-                    Escape(plan.model), ", ", Escape(plan.dataset), ", ", Escape(plan.scenario), ", metric ",
-                    Escape(s_.verdict_settings.metric), ", plan ", Escape(s_.plan_fingerprint), ", run ",
-                    Escape(s_.run_fingerprint), "</p>\n<div class=\"card\"><div class=\"verdict ", verdict,
+                    EscapeHtml(plan.model), ", ", EscapeHtml(plan.dataset), ", ", EscapeHtml(plan.scenario), ", metric ",
+                    EscapeHtml(s_.verdict_settings.metric), ", plan ", EscapeHtml(s_.plan_fingerprint), ", run ",
+                    EscapeHtml(s_.run_fingerprint), "</p>\n<div class=\"card\"><div class=\"verdict ", verdict,
                     "\">", verdict, "</div><div>", Why(), "</div>");
     for (const std::string& reason : s_.invalid_reasons)
-      absl::StrAppend(&out_, "<div>&bull; ", Escape(reason), "</div>");
+      absl::StrAppend(&out_, "<div>&bull; ", EscapeHtml(reason), "</div>");
     for (const std::string& warning : a_.warnings)
-      absl::StrAppend(&out_, "<div class=\"soft\">Note: ", Escape(warning), "</div>");
+      absl::StrAppend(&out_, "<div class=\"soft\">Note: ", EscapeHtml(warning), "</div>");
     out_ += "</div>\n";
   }
 
@@ -154,7 +121,7 @@ class Page {
     size_t y = 30;
     for (const ArmComparison* arm : arms) {
       double se = 2 * arm->figures.standard_error.value_or(0);
-      absl::StrAppend(&out_, "<text x=\"0\" y=\"", y + 4, "\">", Escape(arm->label), "  ",
+      absl::StrAppend(&out_, "<text x=\"0\" y=\"", y + 4, "\">", EscapeHtml(arm->label), "  ",
                       Number(arm->figures.delta), "</text><line class=\"mark\" x1=\"",
                       x(arm->figures.delta - se), "\" x2=\"", x(arm->figures.delta + se), "\" y1=\"", y,
                       "\" y2=\"", y, "\"/><circle class=\"mark\" cx=\"", x(arm->figures.delta), "\" cy=\"", y,
@@ -181,7 +148,7 @@ class Page {
 
   void MeanRow(const std::string& label, double mean, const PairedComparison* figures) {
     absl::StrAppend(
-        &out_, "<tr><td>", Escape(label), "</td><td class=\"n\">", Number(mean), "</td><td class=\"n\">",
+        &out_, "<tr><td>", EscapeHtml(label), "</td><td class=\"n\">", Number(mean), "</td><td class=\"n\">",
         figures != nullptr ? Number(figures->delta) : std::string(), "</td><td class=\"n\">",
         figures != nullptr && figures->standard_error ? Number(2 * *figures->standard_error) : std::string(),
         "</td>");
@@ -245,7 +212,7 @@ class Page {
         "<table><tr><th>served mostly by</th><th class=\"n\">questions</th><th class=\"n\">delta</th><th "
         "class=\"n\">2 SE</th></tr>";
     for (const ReuseGroup& g : s_.reuse->groups) {
-      absl::StrAppend(&out_, "<tr><td>", Escape(g.kind), "</td><td class=\"n\">", g.questions,
+      absl::StrAppend(&out_, "<tr><td>", EscapeHtml(g.kind), "</td><td class=\"n\">", g.questions,
                       "</td><td class=\"n\">", Number(g.figures.delta), "</td><td class=\"n\">",
                       g.figures.standard_error ? Number(2 * *g.figures.standard_error) : std::string(),
                       "</td></tr>");
@@ -260,7 +227,7 @@ class Page {
   void Losses() {
     out_ += "<h2>Losses</h2><table><tr><th>tag</th><th class=\"n\">questions</th></tr>";
     for (const auto& [tag, count] : s_.loss_tags)
-      absl::StrAppend(&out_, "<tr><td>", Escape(tag), "</td><td class=\"n\">", count, "</td></tr>");
+      absl::StrAppend(&out_, "<tr><td>", EscapeHtml(tag), "</td><td class=\"n\">", count, "</td></tr>");
     out_ += "</table>\n";
     // Where the evidence stood in lost and in all questions.
     std::map<int64_t, std::pair<int64_t, int64_t>> by_shift;  // measured - stored position -> lost, all
@@ -292,21 +259,21 @@ class Page {
     for (const Row& row : a_.rows) {
       if (!Lost(row) || ++lost > kMost) continue;
       ++shown;
-      absl::StrAppend(&out_, "<div class=\"card\"><b>", Escape(row.qid), "</b> <span class=\"soft\">",
-                      Escape(*row.loss_tag), "</span><div>", Short(samples[row.qid]->question),
+      absl::StrAppend(&out_, "<div class=\"card\"><b>", EscapeHtml(row.qid), "</b> <span class=\"soft\">",
+                      EscapeHtml(*row.loss_tag), "</span><div>", Short(samples[row.qid]->question),
                       "</div><table><tr><th>gold</th><td class=\"answer\">");
       for (size_t i = 0; i < row.gold.size(); ++i)
         absl::StrAppend(&out_, i > 0 ? " | " : "", Short(row.gold[i]));
       out_ += "</td></tr>";
       for (const auto& [label, answer] : row.answers) {
         absl::StrAppend(
-            &out_, "<tr><th>", Escape(label), "</th><td class=\"answer\">",
+            &out_, "<tr><th>", EscapeHtml(label), "</th><td class=\"answer\">",
             answer.empty() ? std::string("<span class=\"soft\">no complete answer</span>") : Short(answer),
             "</td></tr>");
       }
       for (const EvidencePlace& e : row.evidence) {
-        absl::StrAppend(&out_, "<tr><th>evidence</th><td><code>", Escape(e.passage_id), "</code> ",
-                        Escape(e.origin), ", stored at ", e.stored_position, ", measured at ",
+        absl::StrAppend(&out_, "<tr><th>evidence</th><td><code>", EscapeHtml(e.passage_id), "</code> ",
+                        EscapeHtml(e.origin), ", stored at ", e.stored_position, ", measured at ",
                         e.measured_position, "</td></tr>");
       }
       out_ += "</table></div>\n";
@@ -321,15 +288,15 @@ class Page {
         "<h2>Arms</h2><table><tr><th>pass</th><th>URL</th><th>engine</th><th>program</th><th>started</"
         "th><th>finished</th><th class=\"n\">failed stores</th></tr>";
     for (const Arm& arm : s_.arms) {
-      absl::StrAppend(&out_, "<tr><td>", Escape(arm.label), "</td><td>", Escape(arm.url), "</td><td>",
-                      Escape(arm.engine_version.value_or("not reported")), "</td><td>",
-                      Escape(arm.lmcache_version), "</td><td>", Escape(arm.started_at), "</td><td>",
-                      Escape(arm.finished_at), "</td><td class=\"n\">", arm.store_failures, "</td></tr>");
+      absl::StrAppend(&out_, "<tr><td>", EscapeHtml(arm.label), "</td><td>", EscapeHtml(arm.url), "</td><td>",
+                      EscapeHtml(arm.engine_version.value_or("not reported")), "</td><td>",
+                      EscapeHtml(arm.lmcache_version), "</td><td>", EscapeHtml(arm.started_at), "</td><td>",
+                      EscapeHtml(arm.finished_at), "</td><td class=\"n\">", arm.store_failures, "</td></tr>");
     }
     out_ += "</table>\n";
     if (s_.padding && s_.padding->prompt_tokens > 0) {
       absl::StrAppend(&out_, "<p class=\"soft\">Padding: ", s_.padding->pad_tokens, " of ",
-                      s_.padding->prompt_tokens, " prompt tokens (", Escape(s_.padding->filler),
+                      s_.padding->prompt_tokens, " prompt tokens (", EscapeHtml(s_.padding->filler),
                       "). Passages that an earlier question also held: ", Percent(s_.measured_earlier_share),
                       ".</p>\n");
     }
