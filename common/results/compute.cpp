@@ -276,6 +276,13 @@ Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest&
   for (const auto& goodput : out.requests.goodput)
     out.goodput_per_gpu.push_back(per_gpu(goodput.good_per_second));
   out.sources = stats::Attribute(facts.engines, out.requests.client_prompt_tokens);
+  const stats::Skew& skew = accumulator.skew();
+  out.sources.skew_tokens += skew.tokens;
+  if (skew.unknown > 0) {
+    out.sources.notes.push_back(
+        std::to_string(skew.unknown) + " of " + std::to_string(skew.requests) +
+        " prompts in flight at the window's start have no token count: the skew is larger");
+  }
   FillReuse(facts, &out);
   FillCaches(facts, &out);
   FillTransfers(facts, seconds, &out);

@@ -44,6 +44,13 @@ void RequestAccumulator::Add(const RequestFacts& request) {
     const auto window = std::min(window_tokens_.size() - 1, static_cast<size_t>((at - from_) / length));
     window_tokens_[window] += tokens;
   }
+  if (request.sent < from_ && request.first_output.value_or(request.end) > from_) {
+    ++skew_.requests;
+    if (request.input_tokens < 0)
+      ++skew_.unknown;
+    else
+      skew_.tokens += static_cast<double>(request.input_tokens);
+  }
   if (request.end > from_ && request.sent < to_) {
     edges_.emplace_back(std::max(request.sent, from_), 1);
     edges_.emplace_back(std::min(request.end, to_), -1);

@@ -68,6 +68,14 @@ struct RequestFigures {
   std::vector<std::pair<double, double>> ttft_curve, tpot_curve;  // share -> seconds, for percentile plots
 };
 
+// Prompts in flight when the engines' counters were read at the window's start (M7): sent before it, first
+// output after it. The counters of the window hold them, the requests of the window do not.
+struct Skew {
+  double tokens = 0;
+  uint64_t requests = 0;
+  uint64_t unknown = 0;  // of those: the engine sent no usage
+};
+
 // Window [from, to) in seconds. Only requests that start inside count; their tokens after the end (drain)
 // too.
 class RequestAccumulator {
@@ -77,6 +85,7 @@ class RequestAccumulator {
   RequestFigures Finish();
   // Output tokens that arrived in each of `windows` equal parts of the window, whichever request (M2).
   const std::vector<double>& window_tokens() const { return window_tokens_; }
+  const Skew& skew() const { return skew_; }
 
  private:
   double from_, to_;
@@ -87,6 +96,7 @@ class RequestAccumulator {
   std::vector<std::pair<float, float>> pairs_;  // (ttft, tpot) of good candidates; tpot 0 without one
   std::vector<std::pair<double, int>> edges_;   // +1 at start, -1 at end
   std::vector<double> window_tokens_;
+  Skew skew_;
   bool usage_missing_ = false, cached_missing_ = false;
   double prompt_ = 0, cached_ = 0;
 };
