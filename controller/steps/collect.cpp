@@ -9,6 +9,7 @@
 #include "common/results/layout.h"
 #include "common/results/reuse_facts.h"
 #include "common/stats/slo.h"
+#include "controller/steps/kv_formats.h"
 #include "controller/steps/load_plan.h"
 #include "controller/steps/sample_facts.h"
 #include "controller/steps/transfers.h"
@@ -125,6 +126,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   facts.caches = samples.caches;
   facts.power = samples.power;
   facts.evidence.resets = samples.resets;
+  facts.evidence.formats = FormatsOf(stack, samples);
   facts.notes.insert(facts.notes.end(), samples.notes.begin(), samples.notes.end());
   AddPresence(run, record, samples, &facts.evidence);
   const std::string requests = JoinPath(record.directory, std::string(results::kRequestsFile));

@@ -13,7 +13,9 @@ namespace {
 
 // The number in a check's words ("3 keys", "DBSIZE answered 12").
 Measured<double> NumberIn(const std::string& text) {
-  const size_t begin = text.find_first_of("0123456789");
+  // "name_l2_blocks = 12": what follows the sign, not a digit of the name.
+  const size_t sign = text.rfind(" = ");
+  const size_t begin = text.find_first_of("0123456789", sign == std::string::npos ? 0 : sign);
   if (begin == std::string::npos) return NotMeasured{text.empty() ? "no answer" : text};
   double value = 0;
   const size_t end = text.find_first_not_of("0123456789.", begin);
@@ -116,9 +118,21 @@ class Resetter {
              NotMeasured{absl::StrCat("the reset failed on ", machine, ": ", check.observed())}});
       return;
     }
-    const std::string method = check.expected().empty() ? "read back" : check.expected();
     result_.state.tiers.push_back(
-        {process, method, passed ? Measured<double>(0.0) : NumberIn(check.observed())});
+        {process, MethodOf(process), passed ? Measured<double>(0.0) : NumberIn(check.observed())});
+  }
+
+  // How the process's cache is read back: "DBSIZE", "series x", "GET /path".
+  std::string MethodOf(const std::string& id) const {
+    for (const PlannedProcess& process : stack_.processes) {
+      if (process.spec.id() != id || process.empties.empty()) continue;
+      const v1::ResetStep& step = process.empties.front();
+      if (step.method() == "REDIS") return step.body();
+      if (step.method() == "SERIES") return absl::StrCat("series ", step.body());
+      const size_t path = step.url().find('/', step.url().find("://") + 3);
+      return absl::StrCat(step.method(), " ", path == std::string::npos ? "/" : step.url().substr(path));
+    }
+    return "read back";
   }
 
   StepOutcome Canaries() {

@@ -97,6 +97,8 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
         if (const PlannedProcess* cache = CacheOf(stack, process))
           engine.cache = ChangeOf(*log, cache->spec.id(), window.from, end).deltas;
         for (const results::SampleSeries& series : log->series) {
+          if (series.source == process.spec.id() && series.name.ends_with("cache_config_info"))
+            facts.cache_config[process.spec.id()] = series.labels;
           if (series.source != process.spec.id() || !IsUsage(series.name)) continue;
           auto values = log->values.find(series.id);
           if (values == log->values.end()) continue;

@@ -23,6 +23,8 @@ struct SampleFacts {
   std::map<std::string, Nanoseconds> longest_gap;  // machine -> without any sample, inside the load
   // Machine -> "net:<device>" or "rdma:<device>" -> bytes sent in the window.
   std::map<std::string, std::map<std::string, double>> sent_by_device;
+  // Process -> labels of its cache_config_info gauge (block_size, cache_dtype): what it says of its KV.
+  std::map<std::string, std::map<std::string, std::string>> cache_config;
   std::vector<std::string> notes;
 };
 
