@@ -72,7 +72,7 @@ class Daemon:
 
 
 class Cluster:
-    def __init__(self, machines=("n0", "n1"), directory=None, executables=None, agent_options="", keep=False):
+    def __init__(self, machines=("n0", "n1"), directory=None, executables=None, agent_options="", keep=False, agent_env=None, agent_prefix=None):
         self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="poolmark-e2e-"))
         self.keep = keep or bool(os.environ.get("POOLMARK_KEEP"))
         self.state = self.directory / "controller"
@@ -86,6 +86,8 @@ class Cluster:
             self.executables["iperf3"] = iperf
         self.executables.update(executables or {})
         self.agent_options = agent_options
+        self.agent_env = agent_env or {}  # machine -> variables
+        self.agent_prefix = agent_prefix or []  # words before the agent's command line, such as unshare -m sh SCRIPT
         self.agents = {}
         self.controller = None
         self.machines = list(machines)
@@ -143,7 +145,7 @@ class Cluster:
                           f"allow_file: {allow}\nsecrets_dir: {home}/secrets\ncatalogue_dir: {ROOT}/deploy/catalogue\n" + self.agent_options)
         token = run([BIN / "poolmark-controller", "token", "create", "--state", self.state, "--machine", name]).strip()
         run([BIN / "poolmark-agent", "join", token, "--config", config])
-        agent = Daemon(name, [BIN / "poolmark-agent", "run", "--config", config], self.directory / f"{name}.log")
+        agent = Daemon(name, [*self.agent_prefix, BIN / "poolmark-agent", "run", "--config", config], self.directory / f"{name}.log", self.agent_env.get(name))
         self.agents[name] = agent.start()
         return agent
 
