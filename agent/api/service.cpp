@@ -128,6 +128,8 @@ Status AgentService::StartOne(const v1::StartProcessRequest& request, v1::StartP
   response->mutable_tool()->set_name(spec.executable().empty() ? spec.image() : spec.executable());
   response->mutable_tool()->set_path(start.Get("exe"));
   response->mutable_tool()->set_sha256(DigestOf(start.Get("exe")));
+  if (auto allowed = allow.Executable(spec.executable()); !spec.executable().empty() && allowed.ok())
+    response->mutable_tool()->set_version(allowed->version);
   if (reply.data[0].Get("already") != "1")
     run->WatchReadiness(spec.id(), ReadinessOf(spec.ready()), launch.ports);
   return absl::OkStatus();

@@ -84,13 +84,13 @@ class Reader {
 };
 
 AllowedExecutable ReadExecutable(Reader* reader, const std::string& name, const YAML::Node& node) {
-  AllowedExecutable executable{name, "", ""};
+  AllowedExecutable executable{name, "", "", ""};
   if (node.IsScalar()) {
     executable.path = reader->Path(node, "executable " + name);
     return executable;
   }
   if (!node.IsMap() || !node["path"]) {
-    reader->Fail(node, "executable " + name + " must be a path or {path: …, sha256: …}");
+    reader->Fail(node, "executable " + name + " must be a path or {path: …, sha256: …, version: …}");
     return executable;
   }
   for (const auto& field : node) {
@@ -102,8 +102,12 @@ AllowedExecutable ReadExecutable(Reader* reader, const std::string& name, const 
       bool hex = executable.sha256.size() == 64 &&
                  executable.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
       if (!hex) reader->Fail(field.second, "sha256 of " + name + " must be 64 lowercase hex digits");
+    } else if (key == "version") {
+      executable.version = reader->Text(field.second, "version of " + name);
+      if (executable.version.empty() || executable.version.size() > 64)
+        reader->Fail(field.second, "version of " + name + " must have 1 to 64 characters");
     } else {
-      reader->Fail(field.first, "unknown key '" + key + "'", "known: path, sha256");
+      reader->Fail(field.first, "unknown key '" + key + "'", "known: path, sha256, version");
     }
   }
   return executable;

@@ -7,6 +7,8 @@
 //   executables:
 //     redis-server: /usr/bin/redis-server
 //     vllm: {path: /opt/vllm/bin/vllm, sha256: 5f…}
+//     llama-server: {path: /opt/llama/llama-server, version: b6790}   # where it cannot tell its version
+//     itself
 //   images: [vllm/vllm-openai@sha256:9c…]
 //   containers: {docker: /usr/bin/docker}
 //   mounts: [/models]
@@ -25,8 +27,9 @@ namespace poolmark::process {
 
 struct AllowedExecutable {
   std::string name;
-  std::string path;    // absolute
-  std::string sha256;  // empty: any content
+  std::string path;     // absolute
+  std::string sha256;   // empty: any content
+  std::string version;  // the administrator's word; empty: the program tells
 };
 
 class AllowList {

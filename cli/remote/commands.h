@@ -64,7 +64,7 @@ struct MachineOptions {
 };
 int RunMachines(const MachineOptions& options);
 int RunMachineAction(const MachineOptions& options);
-int RunStacks(const RemoteOptions& options);
+int RunStacks(const RemoteOptions& options, bool validated);
 
 struct LoginOptions {
   std::string token;    // "-": from stdin

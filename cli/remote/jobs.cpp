@@ -164,13 +164,45 @@ int RunDelete(const JobOptions& options) {
   return kExitOk;
 }
 
-int RunStacks(const RemoteOptions& options) {
+namespace {
+
+int ShowValidated(const v1::ListStacksResponse& reply, Format format) {
+  Table table({"STACK", "DIGEST", "VENDOR", "VERSIONS", "JOB", "ENDED"});
+  std::vector<Json> rows;
+  for (const auto& entry : reply.validated()) {
+    Json components = Json::array();
+    std::string versions;
+    for (const auto& component : entry.components()) {
+      components.push_back(component);
+      absl::StrAppend(&versions, versions.empty() ? "" : ", ", component);
+    }
+    rows.push_back({{"stack", entry.stack()},
+                    {"digest", entry.digest()},
+                    {"vendor", entry.vendor()},
+                    {"components", components},
+                    {"job", entry.job_id()},
+                    {"ended", entry.date()}});
+    table.Add({{entry.stack()},
+               {entry.digest().substr(0, 12)},
+               {entry.vendor().empty() ? "no GPU" : entry.vendor()},
+               {versions},
+               {entry.job_id()},
+               {entry.date()}});
+  }
+  WriteOut(format == Format::kTable ? table.Text() : JsonRows(rows, format));
+  return kExitOk;
+}
+
+}  // namespace
+
+int RunStacks(const RemoteOptions& options, bool validated) {
   const Format format = options.format();
   auto session = Session::Open(options);
   if (!session.ok()) return Fail(session.status(), format);
   auto reply = rpc::Call((*session)->stub(), &v1::ControllerService::Stub::ListStacks,
                          v1::ListStacksRequest(), rpc::Deadline("ControllerService/ListStacks"));
   if (!reply.ok()) return Fail(WithAdvice(reply.status(), (*session)->context()), format);
+  if (validated) return ShowValidated(*reply, format);
   Table table({"STACK", "STRATEGY", "COMPONENTS", "VALIDATED", "DESCRIPTION"});
   std::vector<Json> rows;
   for (const auto& stack : reply->stacks()) {

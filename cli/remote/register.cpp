@@ -201,7 +201,11 @@ void AddStacks(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RemoteOptions>();
   CLI::App* stacks = app.add_subcommand("stacks", "Stacks that the controller knows, with their verdict");
   AddRemote(stacks, options.get());
-  stacks->callback([options, &exit_code] { exit_code = RunStacks(*options); });
+  auto validated = std::make_shared<bool>(false);
+  stacks->add_flag(
+      "--validated", *validated,
+      "Configurations (stack digest, versions, vendor) that a valid, publishable job has validated");
+  stacks->callback([options, validated, &exit_code] { exit_code = RunStacks(*options, *validated); });
 }
 
 void AddDoctor(CLI::App& app, int& exit_code) {

@@ -13,6 +13,7 @@
 #include "controller/api/result_files.h"
 #include "controller/ca/enroll_service.h"
 #include "controller/runner/results_writer.h"
+#include "controller/runner/validated.h"
 
 namespace poolmark::controller {
 namespace {
@@ -257,6 +258,19 @@ grpc::Status ControllerServiceImpl::ListStacks(grpc::ServerContext*, const v1::L
                                                v1::ListStacksResponse* response) {
   return Handle([&]() -> Status {
     POOLMARK_ASSIGN_OR_RETURN(auto names, ListDir(environment_.inputs->stacks_dir()));
+    POOLMARK_ASSIGN_OR_RETURN(auto validated,
+                              ReadValidated(JoinPath(environment_.state_dir, kValidatedFile)));
+    std::map<std::string, std::string> last_job;  // stack -> the last job that validated it
+    for (const ValidatedConfiguration& entry : validated) {
+      last_job[entry.stack] = entry.job_id;
+      v1::ValidatedConfiguration* out = response->add_validated();
+      out->set_stack(entry.stack);
+      out->set_digest(entry.digest);
+      out->set_vendor(entry.vendor);
+      for (const std::string& component : entry.components) out->add_components(component);
+      out->set_job_id(entry.job_id);
+      out->set_date(entry.date);
+    }
     for (const std::string& name : names) {
       if (!name.ends_with(".yaml")) continue;
       POOLMARK_ASSIGN_OR_RETURN(std::string text,
@@ -265,7 +279,8 @@ grpc::Status ControllerServiceImpl::ListStacks(grpc::ServerContext*, const v1::L
       auto stack = spec::ReadStack(text, name, &errors);
       v1::StackInfo* info = response->add_stacks();
       info->set_name(name.substr(0, name.size() - 5));
-      info->set_validated("no verdict yet");
+      const auto job = last_job.find(info->name());
+      info->set_validated(job == last_job.end() ? "no verdict yet" : job->second);
       if (!stack.ok()) {
         info->set_description(absl::StrCat("cannot be read: ", std::string(stack.status().message())));
         continue;

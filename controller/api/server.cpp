@@ -118,6 +118,7 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   s.environment.hub = &s.hub;
   s.environment.clock = clock;
   s.environment.timing = options.step_timing;
+  s.environment.state_dir = options.state;
   s.environment.results_dir = JoinPath(options.state, "results");
   s.environment.slo_dir = JoinPath(options.catalogue_dir, "slo");
   s.environment.catalogue_dir = JoinPath(options.catalogue_dir, "catalogue");

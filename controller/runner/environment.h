@@ -18,6 +18,7 @@ struct Environment {
   EventHub* hub = nullptr;
   const Clock* clock = nullptr;
   StepTiming timing;
+  std::string state_dir;
   std::string results_dir;    // <state>/results
   std::string slo_dir;        // deploy/slo
   std::string catalogue_dir;  // deploy/catalogue

@@ -40,7 +40,7 @@ JobRunner::JobRunner(const Environment& environment, const std::string& job_id,
       job_id_(job_id),
       planned_(std::move(planned)),
       manifest_(ResultsDir(environment, job_id), job_id, environment.catalogue_dir,
-                JoinPath(environment.results_dir, absl::StrCat("../", prom::kEvidenceFile))) {
+                JoinPath(environment.state_dir, prom::kEvidenceFile)) {
   run_.job_id = job_id;
   run_.registry = environment.registry;
   run_.clock = environment.clock;
@@ -274,6 +274,7 @@ std::optional<JobRunner::Decision> JobRunner::DoLaunch(const StoredJob& job) {
 
 std::optional<JobRunner::Decision> JobRunner::DoVerify() {
   if (run_.stop.stop_requested()) return Stopped();
+  run_.executables = watch_->Tools();
   StepOutcome outcome = Verify(&run_, *stack_, cycle_number_, &verified_);
   manifest_.Engines(run_, *stack_, verified_);
   (void)manifest_.Write();

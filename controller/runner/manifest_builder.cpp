@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/files.h"
 #include "common/base/version.h"
 #include "common/prom/catalogue.h"
@@ -125,12 +126,8 @@ void ManifestBuilder::Engines(const JobRun& run, const StackPlan& stack, const V
     if (auto version = verified.versions.find(process.spec.id()); version != verified.versions.end())
       engine.version = version->second;
     engine.image = process.spec.image().empty() ? process.spec.executable() : process.spec.image();
-    if (auto machine = run.tools.find(process.machine); machine != run.tools.end()) {
-      if (auto tool = machine->second.find(process.spec.id()); tool != machine->second.end()) {
-        engine.digest = tool->second.sha256();
-        if (engine.version.empty()) engine.version = tool->second.version();
-      }
-    }
+    if (auto tool = run.executables.find(process.spec.id()); tool != run.executables.end())
+      engine.digest = tool->second.sha256();
     engine.model = verified.model;
     engine.argv.assign(process.spec.argv().begin(), process.spec.argv().end());
     engine.gpus = process.spec.gpus_size();
@@ -145,28 +142,57 @@ void ManifestBuilder::Repeat(const JobRun& run, const StackPlan& stack, const re
   // Evidence that cannot be read confirms nothing: the result is then not publishable, which is the safe
   // side.
   if (catalogue.ok() && !evidence_file_.empty()) (void)prom::ApplyEvidence(evidence_file_, &*catalogue);
-  for (const stats::EngineAttribution& engine : repeat.figures.sources.engines) {
-    std::string dialect, version;
+  // A series belongs to the process's own dialect, or to that of the cache server or store that keeps it.
+  const auto process_of = [&](const std::string& id, const std::string& series) -> const PlannedProcess* {
+    const PlannedProcess* own = nullptr;
     for (const PlannedProcess& process : stack.processes) {
-      if (process.spec.id() == engine.process) dialect = process.dialect;
+      if (process.spec.id() == id) own = &process;
     }
-    if (auto known = verified.versions.find(engine.process); known != verified.versions.end())
-      version = known->second;
-    for (const std::string& key : engine.series) {
-      const std::string series = key.substr(0, key.find('{'));
-      const bool there = std::any_of(file_.series.begin(), file_.series.end(), [&](const auto& entry) {
-        return entry.dialect == dialect && entry.version == version && entry.series == series;
-      });
-      if (there) continue;
-      results::ManifestSeries entry;
-      entry.figure = "prompt token sources";
-      entry.dialect = dialect;
-      entry.version = version;
-      entry.series = series;
-      entry.confirmed = catalogue.ok() && catalogue->Confirmed(dialect, version, series);
-      entry.evidence = entry.confirmed ? absl::StrCat("catalogue, ", dialect, " ", version) : "";
-      file_.series.push_back(std::move(entry));
+    if (!catalogue.ok()) return own;
+    const auto keeps = [&](const PlannedProcess& process) {
+      const prom::Dialect* dialect = catalogue->Find(process.dialect);
+      return dialect != nullptr && dialect->Keeps(series);
+    };
+    if (own != nullptr && keeps(*own)) return own;
+    for (const PlannedProcess& process : stack.processes) {
+      if (keeps(process)) return &process;
     }
+    return own;
+  };
+  const auto add = [&](const std::string& figure, const std::string& id, const std::string& key) {
+    results::ManifestSeries entry;
+    entry.figure = figure;
+    entry.series = key.substr(0, key.find('{'));
+    if (entry.series.empty()) return;
+    if (const PlannedProcess* process = process_of(id, entry.series)) {
+      entry.dialect = process->dialect;
+      if (auto known = verified.versions.find(process->spec.id()); known != verified.versions.end())
+        entry.version = known->second;
+    }
+    const bool there = std::any_of(file_.series.begin(), file_.series.end(), [&](const auto& known) {
+      return known.dialect == entry.dialect && known.version == entry.version &&
+             known.series == entry.series && known.figure == entry.figure;
+    });
+    if (there) return;
+    const prom::Dialect* dialect = catalogue.ok() ? catalogue->Find(entry.dialect) : nullptr;
+    entry.confirmed = dialect != nullptr && catalogue->Confirmed(entry.dialect, entry.version, entry.series);
+    if (entry.confirmed) {
+      entry.evidence = absl::StrCat("catalogue, ", entry.dialect, " ", entry.version);
+      for (const prom::Evidence& live : dialect->live) {
+        if (prom::PlainVersion(live.version) == prom::PlainVersion(entry.version))
+          entry.evidence = absl::StrCat(live.date, ": ", live.evidence);
+      }
+    }
+    file_.series.push_back(std::move(entry));
+  };
+  for (const stats::EngineAttribution& engine : repeat.figures.sources.engines) {
+    for (const std::string& key : engine.series) add("prompt token sources", engine.process, key);
+  }
+  for (const results::CacheFacts& cache : repeat.facts.caches)
+    add("GPU KV usage", cache.process, cache.series);
+  for (const results::TransferFacts& transfer : repeat.facts.transfers) {
+    for (const absl::string_view key : absl::StrSplit(transfer.series, ", ", absl::SkipEmpty()))
+      add("KV transfer bandwidth", "", std::string(key));
   }
 }
 

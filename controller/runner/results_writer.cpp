@@ -14,6 +14,7 @@
 #include "common/results/layout.h"
 #include "common/results/summarize.h"
 #include "common/results/sums.h"
+#include "controller/runner/validated.h"
 
 namespace poolmark::controller {
 namespace {
@@ -196,6 +197,9 @@ Status WriteFinal(const Environment& environment, const StoredJob& job, v1::JobS
   POOLMARK_ASSIGN_OR_RETURN(std::string summary_text, results::Encode(summary));
   POOLMARK_RETURN_IF_ERROR(
       AtomicWriteFile(JoinPath(directory, std::string(results::kSummaryFile)), summary_text, 0640));
+  POOLMARK_RETURN_IF_ERROR(
+      AddValidated(JoinPath(environment.state_dir, kValidatedFile),
+                   ConfigurationsOf(read.job, read.manifest.value_or(manifest), summary)));
   return report::WriteReport(directory, {.check_sums = false}).status();
 }
 

@@ -104,6 +104,35 @@ Result<std::string> FirstModel(const JobRun& run, const std::string& machine, co
   return Unavailable(base_url, "/v1/models names no model");
 }
 
+std::string ProgramVersion(const JobRun& run, const PlannedProcess& process) {
+  if (process.dialect == "redis") {
+    v1::ProbeRequest request;
+    request.set_method("REDIS");
+    request.set_url(process.metrics_url);
+    request.set_body("INFO server");
+    request.set_timeout_ns(kScrapeTimeout.count());
+    auto response = Send(run, process.machine, std::move(request));
+    if (!response.ok()) return "";
+    for (const char* field : {"valkey_version:", "redis_version:"}) {
+      const size_t at = response->body().find(field);
+      if (at == std::string::npos) continue;
+      const size_t begin = at + std::string(field).size();
+      return response->body().substr(begin, response->body().find_first_of("\r\n", begin) - begin);
+    }
+    return "";
+  }
+  const bool llama = process.dialect == "llama-cpp";
+  if (process.base_url.empty() || (!IsEngine(process) && process.role != spec::Role::kCache)) return "";
+  const std::string url = absl::StrCat(process.base_url, llama ? "/props" : "/version");
+  auto body = Get(run, process.machine, url);
+  if (!body.ok()) return "";
+  auto json = ParseJson(*body, url);
+  const char* key = llama ? "build_info" : "version";
+  if (!json.ok() || !json->is_object() || !json->contains(key) || !(*json)[key].is_string()) return "";
+  std::string version = (*json)[key].get<std::string>();
+  return version.size() > 100 || version.starts_with("b0-") ? "" : version;
+}
+
 Result<EngineReading> Read(const JobRun& run, const StackPlan& stack, const PlannedProcess& engine) {
   EngineReading reading;
   POOLMARK_ASSIGN_OR_RETURN(std::string text, Get(run, engine.machine, engine.metrics_url));

@@ -28,6 +28,10 @@ Result<std::string> FirstModel(const JobRun& run, const std::string& machine, co
 // The answer's text; an error with the status and the beginning of the body where it is no 2xx.
 Result<std::string> Get(const JobRun& run, const std::string& machine, const std::string& url);
 
+// What the program says of its version: GET /version, /props of llama.cpp, INFO of Redis and Valkey. Empty
+// where it does not tell, or tells that it does not know ("b0-unknown").
+std::string ProgramVersion(const JobRun& run, const PlannedProcess& process);
+
 // The engine's counters now, with those of its cache server.
 struct EngineReading {
   Totals engine;

@@ -39,6 +39,7 @@ Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& 
   if (response.status().id().empty())
     return Internal(machine, absl::StrCat("the agent's answer about ", spec.id(), " names no process"));
   watch->Set(machine, response.status());
+  if (response.has_tool()) watch->SetTool(spec.id(), response.tool());
   return absl::OkStatus();
 }
 

@@ -70,6 +70,16 @@ void ProcessWatch::Follow(const std::string& machine, std::stop_token stop) {
   }
 }
 
+void ProcessWatch::SetTool(const std::string& id, const v1::Tool& tool) {
+  std::lock_guard lock(mutex_);
+  tools_[id] = tool;
+}
+
+std::map<std::string, v1::Tool> ProcessWatch::Tools() const {
+  std::lock_guard lock(mutex_);
+  return tools_;
+}
+
 void ProcessWatch::Heard(const v1::ProcessStatus& status) {
   heard_[{status.id(), status.pid()}] = status;
   auto known = status_.find(status.id());

@@ -27,6 +27,9 @@ class ProcessWatch {
   // What the reply to StartProcess said: the process counts from now on.
   void Set(const std::string& machine, const v1::ProcessStatus& status);
   std::optional<v1::ProcessStatus> StatusOf(const std::string& id) const;
+  // The executable behind each started process, with its digest.
+  void SetTool(const std::string& id, const v1::Tool& tool);
+  std::map<std::string, v1::Tool> Tools() const;
   // A process that ends is a fault of the pool from now on, until it is told otherwise (expected = true).
   void Expect(const std::string& id, bool expected_to_end);
   // It will be started again under the same id: its end is forgotten.
@@ -57,6 +60,7 @@ class ProcessWatch {
   std::condition_variable_any changed_;
   std::map<std::string, v1::ProcessStatus> status_;
   std::map<std::string, std::string> machine_of_;
+  std::map<std::string, v1::Tool> tools_;
   // The last word about each process that was heard of before its start was answered, by id and pid.
   std::map<std::pair<std::string, int32_t>, v1::ProcessStatus> heard_;
   std::set<std::string> may_end_;

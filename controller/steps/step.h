@@ -70,7 +70,8 @@ struct JobRun {
   // Since the machines were locked:
   std::map<std::string, v1::Facts> facts;
   std::map<std::string, std::string> work_dirs;                  // of this job
-  std::map<std::string, std::map<std::string, v1::Tool>> tools;  // machine -> process or reader -> tool
+  std::map<std::string, std::map<std::string, v1::Tool>> tools;  // machine -> what measures on it
+  std::map<std::string, v1::Tool> executables;                   // process of the stack -> what it runs
   std::map<std::pair<std::string, std::string>, double> line_rate_bits;  // from, to: measured in preflight
   std::map<std::string, PathCalibration> calibrations;  // sending machine -> its counters, in preflight
 

@@ -81,18 +81,15 @@ class Verifier {
         absl::StrCat(stack_.entry_url, " answered with ", answer->completion_tokens.value_or(0), " tokens"));
   }
 
-  // Best effort: the manifest says "unknown" where an engine does not tell.
+  // Best effort: the manifest says "unknown" where neither the program nor the machine's administrator tells.
   void ReadVersions() {
-    for (const PlannedProcess* engine : engines_) {
-      auto body = Get(run_, engine->machine, absl::StrCat(engine->base_url, "/version"));
-      if (!body.ok()) continue;
-      const size_t key = body->find("\"version\"");
-      if (key == std::string::npos) continue;
-      const size_t open = body->find('"', body->find(':', key));
-      if (open == std::string::npos) continue;
-      const size_t close = body->find('"', open + 1);
-      if (close != std::string::npos && close - open < 100)
-        evidence_.versions[engine->spec.id()] = body->substr(open + 1, close - open - 1);
+    for (const PlannedProcess& process : stack_.processes) {
+      std::string version = ProgramVersion(run_, process);
+      if (version.empty()) {
+        auto tool = run_.executables.find(process.spec.id());
+        if (tool != run_.executables.end()) version = tool->second.version();
+      }
+      if (!version.empty()) evidence_.versions[process.spec.id()] = version;
     }
   }
   std::string VersionOf(const PlannedProcess& engine) const {

@@ -102,6 +102,7 @@ struct ControllerFixture {
     environment.clock = &RealClock();
     environment.timing.poll = std::chrono::milliseconds(20);
     environment.timing.stop_grace = std::chrono::milliseconds(100);
+    environment.state_dir = dir / "state";
     environment.results_dir = dir / "state/results";
     environment.slo_dir = Source("deploy/slo");
     environment.catalogue_dir = Source("deploy/catalogue");
