@@ -18,7 +18,7 @@ namespace {
 
 struct InspectFlags {
   std::string file, shape, format, token_scale, html, concurrency, rate, speedup;
-  uint32_t block_tokens = 0;
+  uint32_t block_tokens = 0, trace_block_tokens = 0;
   int64_t limit = 0;
   double capacity = 0;
   bool json = false;
@@ -34,6 +34,7 @@ Result<int> RunInspect(const InspectFlags& flags) {
   if (!flags.format.empty()) spec["format"] = flags.format;
   if (!flags.token_scale.empty()) spec["token_scale"] = flags.token_scale;
   if (flags.limit > 0) spec["limit"] = flags.limit;
+  if (flags.trace_block_tokens > 0) spec["block_tokens"] = flags.trace_block_tokens;
   for (const auto& [key, text] :
        {std::pair{"concurrency", flags.concurrency}, {"rate", flags.rate}, {"speedup", flags.speedup}}) {
     if (text.empty()) continue;
@@ -66,6 +67,8 @@ void AddInspect(CLI::App& parent, int& exit_code) {
   inspect->add_option("--shape", flags->shape, "trace or agentic; by default recognised by the first line");
   inspect->add_option("--format", flags->format,
                       "mooncake, qwen-bailian, azure-2023, azure-2024 or burstgpt");
+  inspect->add_option("--trace-block-tokens", flags->trace_block_tokens,
+                      "Tokens of the trace's own blocks, where they are not the format's (512, 16)");
   inspect->add_option("--block-tokens", flags->block_tokens,
                       "Count reuse in whole blocks of the engine (default: the trace's own blocks, else 16)");
   inspect->add_option("--token-scale", flags->token_scale, "Shrink every block and output, such as 1/32");
@@ -86,6 +89,7 @@ void AddInspect(CLI::App& parent, int& exit_code) {
 
 struct GenerateFlags {
   std::string spec, out, format = "mooncake";
+  uint32_t block_tokens = 512;
 };
 
 void AddGenerate(CLI::App& parent, int& exit_code) {
@@ -101,11 +105,26 @@ void AddGenerate(CLI::App& parent, int& exit_code) {
       ->add_option("--format", flags->format,
                    "mooncake: block ids as in the Mooncake traces; tokens: prompts as lists of token ids")
       ->check(CLI::IsMember({"mooncake", "tokens"}));
+  generate
+      ->add_option(
+          "--block-tokens", flags->block_tokens,
+          "mooncake: tokens of a block; 512 is the format's own, smaller keeps what shorter prompts share")
+      ->check(CLI::Range(1u, 65536u))
+      ->capture_default_str();
   generate->add_option("-o,--out", flags->out, "File to write; .zst compresses")->required();
   generate->callback([flags, &exit_code] {
-    const auto result = workload::Generate(flags->spec, flags->format == "tokens", flags->out);
+    const auto result =
+        workload::Generate(flags->spec, {flags->format == "tokens", flags->block_tokens}, flags->out);
     if (result.ok()) {
-      std::cout << flags->out << ": " << *result << " requests\n";
+      char shares[96];
+      std::snprintf(shares, sizeof shares, "reusable %.3f %%, of the workload %.3f %%",
+                    100 * result->reusable_written, 100 * result->reusable);
+      std::cout << flags->out << ": " << result->requests << " requests, " << shares << "\n";
+      if (result->reusable - result->reusable_written > 0.005) {
+        std::cerr << "poolmark: in blocks of " << flags->block_tokens
+                  << " tokens reuse is lost: give a smaller --block-tokens, and read the trace with the same "
+                     "block_tokens\n";
+      }
     } else {
       std::cerr << "poolmark: " << result.status().message() << "\n";
     }

@@ -197,7 +197,10 @@ class Run {
     total_end_ = LoadTime();
     ticks_.push_back(progress.Take(total_end_, load_end_.has_value()));
     if (!load_end_.has_value()) {
-      load_end_ = total_end_;
+      // A load that was to be held and ran out of sessions lasts as long as was asked: its window is then not
+      // full, which is a warning, and not a shorter one.
+      const bool ran_out = options_.duration.has_value() && AddUp(*board_).ran_out_at >= 0;
+      load_end_ = ran_out ? std::max(total_end_, options_.duration->count()) : total_end_;
       in_flight_at_end_ = progress.InFlightIntegral();
       cpu_at_end_ = CpuSeconds(RUSAGE_SELF);
     }

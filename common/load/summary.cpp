@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "common/base/time_format.h"
+#include "common/stats/warnings.h"
 
 namespace poolmark::load {
 namespace {
@@ -148,24 +149,26 @@ void AddNotes(const LoadOptions& options, Summary* summary) {
   }
 }
 
+// The methodology's sentence, and the figure behind it.
+std::string WithDetail(stats::Warning warning, const std::string& detail) {
+  return std::string(stats::WarningSentence(warning)) + " (" + detail + ")";
+}
+
 void AddWarnings(const LoadOptions& options, Summary* summary) {
   if (options.duration.has_value() && summary->client.ran_out_at_s.has_value() &&
       *summary->client.ran_out_at_s < summary->load_s - 0.001) {
     summary->warnings.push_back(
-        Text("The load ran out of sessions after %.1f s: users stopped before the load ended, and the "
-             "measured window is not full.",
-             *summary->client.ran_out_at_s));
+        WithDetail(stats::Warning::kOutOfSessions,
+                   Text("no session was left after %.1f s", *summary->client.ran_out_at_s)));
   }
   const uint64_t failed = summary->requests - summary->ok;
   if (failed * 100 > summary->requests) {
-    summary->warnings.push_back(
-        Text("%.2f %% of the requests in the measured window failed.",
-             100.0 * static_cast<double>(failed) / static_cast<double>(summary->requests)));
+    summary->warnings.push_back(WithDetail(
+        stats::Warning::kFailures,
+        Text("%.2f %%", 100.0 * static_cast<double>(failed) / static_cast<double>(summary->requests))));
   }
   if (summary->window_s < 300)
-    summary->warnings.push_back(
-        Text("Only %.1f s were measured; a window below 300 s is too brief to average out normal variation.",
-             summary->window_s));
+    summary->warnings.push_back(WithDetail(stats::Warning::kShortWindow, Text("%.1f s", summary->window_s)));
 }
 
 }  // namespace

@@ -66,7 +66,11 @@ class ObjectReader {
   void operator()(const char* name, T& value) {
     const std::string path = path_.empty() ? name : path_ + "." + name;
     const auto at = json_.find(name);
-    if (at == json_.end()) return reader_->Problem(path, "there");
+    if (at == json_.end()) {
+      // What may be null may be missing too: an earlier version did not write it.
+      if constexpr (codec_detail::IsOptional<T>::value) return value.reset();
+      return reader_->Problem(path, "there");
+    }
     FromJson(*at, path, reader_, &value);
   }
 

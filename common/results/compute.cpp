@@ -253,7 +253,12 @@ stats::RequestFacts RequestOf(const load::RequestRecord& record) {
 }
 
 Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest& next) {
-  stats::RequestAccumulator accumulator(facts.measured_from, facts.measured_to, facts.slos);
+  std::optional<double> counters_from;  // the earliest reading for the window's start
+  for (const stats::EngineFacts& engine : facts.engines) {
+    if (engine.counters_from && engine.role != stats::EngineFacts::Role::kDecode)
+      counters_from = std::min(*engine.counters_from, counters_from.value_or(*engine.counters_from));
+  }
+  stats::RequestAccumulator accumulator(facts.measured_from, facts.measured_to, facts.slos, counters_from);
   stats::RequestFacts request;
   for (;;) {
     POOLMARK_ASSIGN_OR_RETURN(const bool more, next(&request));

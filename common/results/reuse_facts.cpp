@@ -1,6 +1,7 @@
 #include "common/results/reuse_facts.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -52,6 +53,15 @@ Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& r
   out.curve = reuse.curve;
   out.scope = source->session_scope() ? "session" : "global";
   out.notes = source->notes();
+  const uint32_t own = source->natural_block_tokens();
+  if (own > 0 && own % std::max<uint32_t>(1, block_tokens) != 0) {
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "At this token scale the workload's blocks have %u tokens, the engine's %u: what is shared "
+                  "inside an engine's block is lost (%.2f %% reusable, %.2f %% uncut).",
+                  own, block_tokens, 100 * out.reusable.value_or(0), 100 * out.reusable_uncut.value_or(0));
+    out.notes.emplace_back(text);
+  }
   return out;
 }
 

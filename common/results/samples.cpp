@@ -151,7 +151,11 @@ class LogReader {
     if (__builtin_add_overflow(at_, json.at("dt").get<int64_t>(), &at_))
       throw std::out_of_range("dt is out of range");
     ++log_.rounds;
-    if (json.contains("failure")) ++log_.failed_rounds;
+    if (json.contains("failure")) {
+      ++log_.failed_rounds;
+    } else {
+      log_.scrapes[json.at("source").get<std::string>()].push_back(Nanoseconds(at_));
+    }
     for (const Json& change : json.at("v")) {
       const auto id = change.at(0).get<uint32_t>();
       if (change.at(1).is_string()) {

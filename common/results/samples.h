@@ -72,8 +72,9 @@ class SamplesWriter {
 struct SampleLog {
   std::string machine, wall_start;
   std::vector<SampleSeries> series;
-  std::map<uint32_t, std::vector<stats::Sample>> values;  // by series, full values, by time
-  std::map<uint32_t, std::string> not_measured;           // last reason
+  std::map<uint32_t, std::vector<stats::Sample>> values;    // by series, full values, by time
+  std::map<uint32_t, std::string> not_measured;             // last reason
+  std::map<std::string, std::vector<Nanoseconds>> scrapes;  // source -> when it was read, failures left out
   std::vector<SampleGap> gaps;
   std::vector<SampleResetRecord> resets;
   uint64_t rounds = 0, failed_rounds = 0;

@@ -121,7 +121,7 @@ void Fields(V& visit, S& value) {
   visit("cache", value.cache);
   visit("reset", value.reset);
   visit("unreadable", value.unreadable);
-  visit("skew_tokens", value.skew_tokens);
+  visit("counters_from", value.counters_from);
 }
 
 template <class V, class S>

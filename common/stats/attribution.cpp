@@ -97,7 +97,6 @@ Attribution Attribute(const std::vector<EngineFacts>& engines, std::optional<dou
   for (const EngineFacts& facts : engines) {
     EngineAttribution engine = AttributeEngine(facts);
     if (facts.role != EngineFacts::Role::kDecode) {
-      out.skew_tokens += facts.skew_tokens;
       if (engine.sources.has_value()) {
         any = true;
         total.Add(*engine.sources);

@@ -36,7 +36,8 @@ struct EngineFacts {
   Deltas cache;            // of the cache server that serves this engine alone; empty: none
   bool reset = false;      // a counter went backwards in the window
   std::string unreadable;  // why there are no deltas; empty: there are
-  double skew_tokens = 0;  // prompt tokens in flight at the two readings (M7)
+  // Seconds from the start of the load: the scrape that counts at the window's start; nothing: not known.
+  std::optional<double> counters_from;
 };
 
 // Tokens. The six parts add up to `prompt`.
@@ -67,7 +68,8 @@ struct Attribution {
   std::vector<EngineAttribution> engines;
   // (sum of parts before they were made to close - prompt tokens) / prompt tokens.
   Measured<double> closure_error;
-  double skew_tokens = 0;
+  double skew_tokens =
+      0;  // prompts in flight when the counters were read (M7); whoever has the requests adds it
   // (engines' prompt tokens - client's) / client's; more than 2 % is a note.
   Measured<double> client_difference;
   bool complete = false;  // every engine of the pool was read

@@ -35,17 +35,11 @@ PairedResult ComparePaired(std::span<const double> baseline, std::span<const dou
   }
   out.pairs = ratios.size();
   const auto interval = MeanInterval(ratios);
-  if (!interval) {
-    out.repeats_needed = 3;
-    return out;
-  }
+  if (!interval) return out;
   out.relative = interval->mean;
   out.low = interval->low();
   out.high = interval->high();
-  if (!out.low) {
-    out.repeats_needed = 3;
-    return out;
-  }
+  if (!out.low) return out;
   if (*out.low >= -margin && *out.high <= margin) {
     out.verdict = Comparison::kSame;
   } else if (*out.low > 0 || *out.high < 0) {

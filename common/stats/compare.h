@@ -16,6 +16,7 @@ struct PairedResult {
   std::optional<double> relative;   // mean over pairs of candidate / baseline - 1
   std::optional<double> low, high;  // 95 % Student-t
   // Underpowered: pairs after which an interval of the spread seen so far would be no wider than the margin.
+  // Nothing where fewer than two pairs show no spread, or where more than 1 000 would be needed.
   std::optional<uint64_t> repeats_needed;
 };
 

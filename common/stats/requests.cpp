@@ -34,8 +34,13 @@ std::optional<double> TimePerOutputToken(const RequestFacts& request) {
   return (*request.last_output - *request.first_output) / static_cast<double>(later);
 }
 
-RequestAccumulator::RequestAccumulator(double from, double to, std::vector<Slo> slos)
-    : from_(from), to_(to), slos_(std::move(slos)), window_tokens_(WindowCount(to - from)) {}
+RequestAccumulator::RequestAccumulator(double from, double to, std::vector<Slo> slos,
+                                       std::optional<double> counters_from)
+    : from_(from),
+      to_(to),
+      counters_from_(std::min(from, counters_from.value_or(from))),
+      slos_(std::move(slos)),
+      window_tokens_(WindowCount(to - from)) {}
 
 void RequestAccumulator::Add(const RequestFacts& request) {
   const double length = (to_ - from_) / static_cast<double>(window_tokens_.size());
@@ -44,7 +49,7 @@ void RequestAccumulator::Add(const RequestFacts& request) {
     const auto window = std::min(window_tokens_.size() - 1, static_cast<size_t>((at - from_) / length));
     window_tokens_[window] += tokens;
   }
-  if (request.sent < from_ && request.first_output.value_or(request.end) > from_) {
+  if (request.sent < from_ && request.first_output.value_or(request.end) > counters_from_) {
     ++skew_.requests;
     if (request.input_tokens < 0)
       ++skew_.unknown;

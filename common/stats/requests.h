@@ -68,8 +68,8 @@ struct RequestFigures {
   std::vector<std::pair<double, double>> ttft_curve, tpot_curve;  // share -> seconds, for percentile plots
 };
 
-// Prompts in flight when the engines' counters were read at the window's start (M7): sent before it, first
-// output after it. The counters of the window hold them, the requests of the window do not.
+// Prompts in flight when the engines' counters were read for the window's start (M7): sent before the window,
+// first output after the reading. The counters of the window hold them, the requests of the window do not.
 struct Skew {
   double tokens = 0;
   uint64_t requests = 0;
@@ -80,7 +80,9 @@ struct Skew {
 // too.
 class RequestAccumulator {
  public:
-  RequestAccumulator(double from, double to, std::vector<Slo> slos);
+  // `counters_from`: when the counters were read; by default the window's start.
+  RequestAccumulator(double from, double to, std::vector<Slo> slos,
+                     std::optional<double> counters_from = std::nullopt);
   void Add(const RequestFacts& request);
   RequestFigures Finish();
   // Output tokens that arrived in each of `windows` equal parts of the window, whichever request (M2).
@@ -88,7 +90,7 @@ class RequestAccumulator {
   const Skew& skew() const { return skew_; }
 
  private:
-  double from_, to_;
+  double from_, to_, counters_from_;
   std::vector<Slo> slos_;
   RequestFigures figures_;
   std::vector<double> ttft_, tpot_, latency_, lateness_, sent_late_;

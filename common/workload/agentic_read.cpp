@@ -13,12 +13,16 @@ namespace {
 
 constexpr int64_t kMaxTokens = 16'000'000;
 constexpr double kMaxSeconds = 1e8;
-constexpr uint64_t kMaxStoredBlocks = 200'000'000;
+constexpr uint64_t kMaxStoredBlocks = 50'000'000;  // of all sessions: 400 MB
+constexpr uint64_t kMaxRequests = 2'000'000;
+constexpr size_t kMaxLine = 64u << 20;
 
 // One session being read. Throws nothing; every check returns a Status naming the field.
 class SessionReader {
  public:
-  explicit SessionReader(std::string where) : where_(std::move(where)) {}
+  // `stored`: blocks that the sessions before keep.
+  SessionReader(std::string where, uint64_t stored) : where_(std::move(where)), stored_(stored) {}
+  uint64_t stored() const { return stored_; }
 
   Result<AgenticSession> Read(const Json& json) {
     if (!json.is_object()) return Bad("the line", "is no object");
@@ -158,7 +162,10 @@ class SessionReader {
       request.blocks = blocks;
     stored_ += request.blocks.size();
     if (stored_ > kMaxStoredBlocks)
-      return Bad(here + ".hash_ids", "makes the session too big: more than 200000000 blocks");
+      return InvalidInput(where_,
+                          here + ".hash_ids makes the file too big: more than " +
+                              std::to_string(kMaxStoredBlocks) + " different blocks",
+                          "read a part of it with limit");
     *last = session_.requests.size();
     full_[agent] = std::move(blocks);
     session_.requests.push_back(std::move(request));
@@ -206,24 +213,31 @@ class SessionReader {
   AgenticSession session_;
   std::vector<Place> places_;
   std::map<std::string, std::vector<uint64_t>> full_;  // blocks of the last request of each agent
-  uint64_t stored_ = 0;
+  uint64_t stored_;
 };
 
 }  // namespace
 
 Result<std::vector<AgenticSession>> ReadAgentic(const std::string& path, std::optional<int64_t> limit) {
-  POOLMARK_ASSIGN_OR_RETURN(auto lines, LineReader::Open(path, 256u << 20));
+  POOLMARK_ASSIGN_OR_RETURN(auto lines, LineReader::Open(path, kMaxLine));
   std::vector<AgenticSession> sessions;
   std::string text;
+  uint64_t stored = 0, requests = 0;
   while (!limit || sessions.size() < static_cast<uint64_t>(*limit)) {
     POOLMARK_ASSIGN_OR_RETURN(const bool more, lines->Next(&text));
     if (!more) break;
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string where = path + ":" + std::to_string(lines->line_number());
     JsonLimits limits;
-    limits.max_bytes = 256u << 20;
+    limits.max_bytes = kMaxLine;
     POOLMARK_ASSIGN_OR_RETURN(const Json json, ParseJson(text, where, limits));
-    POOLMARK_ASSIGN_OR_RETURN(AgenticSession session, SessionReader(where).Read(json));
+    SessionReader reader(where, stored);
+    POOLMARK_ASSIGN_OR_RETURN(AgenticSession session, reader.Read(json));
+    stored = reader.stored();
+    requests += session.requests.size();
+    if (requests > kMaxRequests)
+      return InvalidInput(where, "the file has more than " + std::to_string(kMaxRequests) + " requests",
+                          "read a part of it with limit");
     sessions.push_back(std::move(session));
   }
   if (sessions.empty())

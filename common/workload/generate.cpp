@@ -12,23 +12,30 @@
 namespace poolmark::workload {
 namespace {
 
-constexpr uint32_t kMooncakeBlock = 512;
-
-// Ids of 512-token blocks, each with all before it, numbered as they first appear; the last may be shorter.
+// Ids of blocks, each with all before it, numbered as they first appear; the last may be shorter. Counts how
+// much of the prompts began like an earlier one, in whole blocks.
 class BlockIds {
  public:
+  explicit BlockIds(uint32_t block_tokens) : block_tokens_(block_tokens) {}
+  double share() const { return prompt_ > 0 ? reusable_ / prompt_ : 0; }
+
   Json Of(const Prompt& prompt) {
+    const uint64_t known = numbers_.size();
+    prefix_ = true;
     Json ids = Json::array();
     uint64_t chain = 1;
     uint32_t filled = 0;
     for (const Span& span : prompt) {
       for (uint32_t at = 0; at < span.tokens;) {
-        const uint32_t part = std::min(kMooncakeBlock - filled, span.tokens - at);
+        const uint32_t part = std::min(block_tokens_ - filled, span.tokens - at);
         chain = MixKey(MixKey(chain, span.key), (static_cast<uint64_t>(at) << 32) | part);
         at += part;
         filled += part;
-        if (filled < kMooncakeBlock) continue;
+        prompt_ += part;
+        if (filled < block_tokens_) continue;
         ids.push_back(Number(chain));
+        prefix_ = prefix_ && ids.back().get<uint64_t>() < known;
+        if (prefix_) reusable_ += block_tokens_;
         filled = 0;
       }
     }
@@ -38,7 +45,10 @@ class BlockIds {
 
  private:
   uint64_t Number(uint64_t chain) { return numbers_.try_emplace(chain, numbers_.size()).first->second; }
+  uint32_t block_tokens_;
   std::unordered_map<uint64_t, uint64_t> numbers_;
+  bool prefix_ = true;
+  double prompt_ = 0, reusable_ = 0;
 };
 
 // One line at a time, compressed when the name says so.
@@ -83,13 +93,15 @@ class LineWriter {
 
 }  // namespace
 
-Result<uint64_t> Generate(const std::string& source, bool tokens, const std::string& out) {
+Result<Generated> Generate(const std::string& source, const GenerateOptions& options,
+                           const std::string& out) {
   POOLMARK_ASSIGN_OR_RETURN(const Json json, DetectWorkload(source));
   POOLMARK_ASSIGN_OR_RETURN(const auto spec, ParseWorkload(json, source));
   POOLMARK_ASSIGN_OR_RETURN(const auto workload, OpenWorkload(spec));
   POOLMARK_ASSIGN_OR_RETURN(auto writer, LineWriter::Create(out));
-  BlockIds blocks;
-  uint64_t open = UINT64_MAX, written = 0;
+  BlockIds blocks(std::max<uint32_t>(1, options.block_tokens));
+  Generated written;
+  uint64_t open = UINT64_MAX;
   Script script;
   for (const Arrival& arrival : PlanArrivals(*workload, spec, false)) {
     if (arrival.session != open) {
@@ -99,7 +111,7 @@ Result<uint64_t> Generate(const std::string& source, bool tokens, const std::str
     const Turn& turn = script.turns[arrival.turn];
     const double seconds = std::chrono::duration<double>(arrival.start).count();
     Json line;
-    if (tokens) {
+    if (options.tokens) {
       line = {{"session", script.id},
               {"turn", arrival.turn},
               {"at", seconds},
@@ -112,9 +124,12 @@ Result<uint64_t> Generate(const std::string& source, bool tokens, const std::str
               {"hash_ids", blocks.Of(turn.prompt)}};
     }
     POOLMARK_RETURN_IF_ERROR(writer.Write(line));
-    ++written;
+    ++written.requests;
   }
   POOLMARK_RETURN_IF_ERROR(writer.Finish());
+  POOLMARK_ASSIGN_OR_RETURN(const Inspection whole, Inspect(spec, std::nullopt, std::nullopt));
+  written.reusable = whole.reuse.share_uncut().value_or(0);
+  written.reusable_written = options.tokens ? written.reusable : blocks.share();
   return written;
 }
 

@@ -8,9 +8,20 @@
 
 namespace poolmark::workload {
 
-// `source`: what DetectWorkload takes. As a Mooncake trace, block ids follow the prompts' 512-token blocks
-// and times those of PlanArrivals; with `tokens`, one object a line with `session`, `turn`, `at`, `prompt`
-// (token ids) and `max_tokens`. Returns the number of requests written.
-Result<uint64_t> Generate(const std::string& source, bool tokens, const std::string& out);
+struct GenerateOptions {
+  bool tokens = false;          // token ids instead of block ids
+  uint32_t block_tokens = 512;  // of the trace; Mooncake's own
+};
+struct Generated {
+  uint64_t requests = 0;
+  // Share of the prompt tokens that an unlimited cache could serve: of the workload, token by token, and of
+  // what was written, in its whole blocks.
+  double reusable = 0, reusable_written = 0;
+};
+
+// `source`: what DetectWorkload takes. As a Mooncake trace, block ids follow the prompts' blocks and times
+// those of PlanArrivals; with `tokens`, one object a line with `session`, `turn`, `at`, `prompt` (token ids)
+// and `max_tokens`.
+Result<Generated> Generate(const std::string& source, const GenerateOptions& options, const std::string& out);
 
 }  // namespace poolmark::workload

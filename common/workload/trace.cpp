@@ -9,6 +9,8 @@
 namespace poolmark::workload {
 namespace {
 
+constexpr size_t kMaxLine = 16u << 20;  // a million block ids and more
+
 uint32_t BlockTokens(TraceFormat format, std::optional<int64_t> given) {
   if (format == TraceFormat::kMooncake) return static_cast<uint32_t>(given.value_or(512));
   if (format == TraceFormat::kQwenBailian) return static_cast<uint32_t>(given.value_or(16));
@@ -44,10 +46,10 @@ class TraceWorkload final : public Workload {
   Script Open(uint64_t number) const override {
     const TraceRequest& request = trace_.requests[number];
     Script script;
-    script.id = (request.chat.empty() ? "r" : request.chat + "-r") + std::to_string(number);
+    script.id = (request.chat == 0 ? "r" : trace_.chats[request.chat] + "-r") + std::to_string(number);
     Turn turn;
     turn.at = Nanoseconds(std::llround(static_cast<double>(request.at.count()) / speedup_));
-    turn.output_tokens = ScaleTokens(std::max<int64_t>(request.output_tokens, 1), spec_.token_scale);
+    turn.output_tokens = ScaleTokens(std::max(request.output_tokens, 1u), spec_.token_scale);
     if (trace_.block_tokens == 0) {
       turn.prompt.push_back({MixKey(root_, number),
                              static_cast<uint32_t>(ScaleTokens(request.input_tokens, spec_.token_scale))});
@@ -89,7 +91,8 @@ class TraceWorkload final : public Workload {
 
 Result<Trace> ReadTrace(const std::string& path, TraceFormat format, std::optional<int64_t> block_tokens,
                         std::optional<int64_t> limit) {
-  POOLMARK_ASSIGN_OR_RETURN(auto lines, LineReader::Open(path));
+  POOLMARK_ASSIGN_OR_RETURN(auto lines, LineReader::Open(path, kMaxLine));
+  std::unordered_map<std::string, uint32_t> chats;
   TraceLineReader reader(format, path);
   Trace trace;
   trace.block_tokens = BlockTokens(format, block_tokens);
@@ -124,8 +127,15 @@ Result<Trace> ReadTrace(const std::string& path, TraceFormat format, std::option
                               std::to_string(kMaxTraceRequests) + " requests",
                           "read a part of it with limit");
     }
-    trace.requests.push_back({line->at - *start, line->input_tokens, line->output_tokens, trace.blocks.size(),
-                              static_cast<uint32_t>(line->blocks.size()), line->chat});
+    uint32_t chat = 0;
+    if (!line->chat.empty()) {
+      const auto [known, added] = chats.try_emplace(line->chat, static_cast<uint32_t>(trace.chats.size()));
+      if (added) trace.chats.push_back(line->chat);
+      chat = known->second;
+    }
+    trace.requests.push_back({line->at - *start, static_cast<uint32_t>(line->input_tokens),
+                              static_cast<uint32_t>(line->output_tokens), trace.blocks.size(),
+                              static_cast<uint32_t>(line->blocks.size()), chat});
     trace.blocks.insert(trace.blocks.end(), line->blocks.begin(), line->blocks.end());
     if (limit && trace.requests.size() >= static_cast<uint64_t>(*limit)) break;
   }

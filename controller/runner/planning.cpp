@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/stats/slo.h"
 #include "controller/runner/workload_length.h"
 
 namespace poolmark::controller {
@@ -78,6 +79,17 @@ Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
                                             Errors* errors) {
   auto planned = std::make_unique<PlannedJob>();
   POOLMARK_ASSIGN_OR_RETURN(planned->job, environment.inputs->ReadJob(request, errors));
+  if (!planned->job.slo.empty()) {
+    auto presets = stats::ReadSloDirectory(environment.slo_dir);
+    auto picked = presets.ok() ? stats::PickSlos(*presets, planned->job.slo)
+                               : Result<std::vector<stats::Slo>>(presets.status());
+    if (!picked.ok()) {
+      Error error = ErrorOf(picked.status());
+      error.where = absl::StrCat(request.job_path(), " slo");
+      errors->push_back(std::move(error));
+      return picked.status();
+    }
+  }
   PlanInput input;
   // At submit the job has no id yet; directories of the plan then carry this word, nothing is made from it.
   input.job_id = job_id.empty() ? "job" : job_id;

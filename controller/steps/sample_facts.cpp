@@ -5,44 +5,18 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/time_format.h"
-#include "common/results/samples.h"
+#include "common/results/sample_changes.h"
 #include "controller/steps/counters.h"
 
 namespace poolmark::controller {
 namespace {
 
-constexpr Nanoseconds kSettle = std::chrono::seconds(3);  // a scrape after the drain
-
-prom::Labels LabelsOf(const results::SampleSeries& series) {
-  return {series.labels.begin(), series.labels.end()};
-}
+using results::ChangeOf;
+using results::kSettle;
+using results::SourceChange;
 
 double Seconds(Nanoseconds time) {
   return static_cast<double>(time.count()) / 1e9;
-}
-
-// Changes of all counters of one source over the window.
-struct SourceChange {
-  stats::Deltas deltas;
-  bool reset = false;
-  bool read = false;  // it had a reading before the window's end
-};
-
-SourceChange ChangeOf(const results::SampleLog& log, const std::string& source, Nanoseconds from,
-                      Nanoseconds to) {
-  SourceChange result;
-  for (const results::SampleSeries& series : log.series) {
-    if (series.source != source || series.kind == "gauge") continue;
-    auto values = log.values.find(series.id);
-    if (values == log.values.end() || values->second.empty()) continue;
-    // A series that appears later begins at 0: engines make series at their first event.
-    stats::CounterChange change = stats::ChangeOver(values->second, from, to, true);
-    result.reset = result.reset || change.reset;
-    if (!change.change.has_value()) continue;
-    result.read = true;
-    for (const std::string& key : KeysOf(series.name, LabelsOf(series))) result.deltas[key] += *change.change;
-  }
-  return result;
 }
 
 // Gauges that say how full an engine's own cache is, 0 … 1, by engine.
@@ -51,8 +25,21 @@ bool IsUsage(const std::string& name) {
          name == "sglang:token_usage" || name == "llamacpp:kv_cache_usage_ratio" ||
          name == "trtllm_kv_cache_utilization";
 }
-// vLLM says its cache's size in labels of one gauge (vllm:cache_config_info).
-Measured<double> CapacityOf(const results::SampleLog& log, const std::string& source) {
+// The last reading of a gauge of this source.
+std::optional<double> LastOf(const results::SampleLog& log, const std::string& source,
+                             std::string_view name) {
+  for (const results::SampleSeries& series : log.series) {
+    if (series.source != source || series.name != name) continue;
+    auto values = log.values.find(series.id);
+    if (values != log.values.end() && !values->second.empty()) return values->second.back().value;
+  }
+  return std::nullopt;
+}
+
+// vLLM says its cache's size in labels of one gauge (vllm:cache_config_info), SGLang and TensorRT-LLM in
+// gauges; llama.cpp holds as many tokens as its context, which is in its command line.
+Measured<double> CapacityOf(const results::SampleLog& log, const PlannedProcess& process) {
+  const std::string& source = process.spec.id();
   for (const results::SampleSeries& series : log.series) {
     if (series.source != source || !series.name.ends_with("cache_config_info")) continue;
     auto number = [&](const char* label, double* out) {
@@ -64,8 +51,20 @@ Measured<double> CapacityOf(const results::SampleLog& log, const std::string& so
     if (number("num_gpu_blocks", &blocks) && number("block_size", &block) && blocks * block > 0)
       return blocks * block;
   }
+  if (auto tokens = LastOf(log, source, "sglang:max_total_num_tokens"); tokens && *tokens > 0) return *tokens;
+  const auto blocks = LastOf(log, source, "trtllm_kv_cache_max_blocks");
+  const auto block = LastOf(log, source, "trtllm_kv_cache_tokens_per_block");
+  if (blocks && block && *blocks * *block > 0) return *blocks * *block;
+  if (process.dialect == "llama-cpp") {
+    for (int i = 0; i + 1 < process.spec.argv_size(); ++i) {
+      double tokens = 0;
+      const bool context = process.spec.argv(i) == "--ctx-size" || process.spec.argv(i) == "-c";
+      if (context && absl::SimpleAtod(process.spec.argv(i + 1), &tokens) && tokens > 0) return tokens;
+    }
+  }
   return NotMeasured{"not exposed by this engine"};
 }
+
 bool IsPower(const std::string& unit, const std::string& name) {
   return unit == "watts" || unit == "W" || name.ends_with("_watts") || name.ends_with("_power_usage");
 }
@@ -93,6 +92,10 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
         SourceChange change = ChangeOf(*log, process.spec.id(), window.from, end);
         engine.deltas = std::move(change.deltas);
         engine.reset = change.reset;
+        if (const auto scrapes = log->scrapes.find(process.spec.id()); scrapes != log->scrapes.end()) {
+          const auto after = std::upper_bound(scrapes->second.begin(), scrapes->second.end(), window.from);
+          if (after != scrapes->second.begin()) engine.counters_from = Seconds(*(after - 1));
+        }
         if (!change.read) engine.unreadable = "no counter of this engine was sampled";
         if (const PlannedProcess* cache = CacheOf(stack, process))
           engine.cache = ChangeOf(*log, cache->spec.id(), window.from, end).deltas;
@@ -117,7 +120,7 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
           cache.process = process.spec.id();
           cache.machine = machine;
           cache.series = series.name;
-          cache.capacity_tokens = CapacityOf(*log, process.spec.id());
+          cache.capacity_tokens = CapacityOf(*log, process);
           if (time > 0) {
             cache.usage_mean = sum / time;
             cache.usage_peak = peak;
@@ -125,6 +128,20 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
             cache.usage_mean = NotMeasured{"no reading in the window"};
             cache.usage_peak = cache.usage_mean;
           }
+          facts.caches.push_back(std::move(cache));
+        }
+      }
+      // An engine that says how much it can hold and not how full it is still has a working set ratio.
+      const bool listed = std::any_of(facts.caches.begin(), facts.caches.end(),
+                                      [&](const auto& cache) { return cache.process == process.spec.id(); });
+      if (log.ok() && !listed) {
+        if (auto capacity = CapacityOf(*log, process); capacity.has_value()) {
+          results::CacheFacts cache;
+          cache.process = process.spec.id();
+          cache.machine = machine;
+          cache.capacity_tokens = capacity;
+          cache.usage_mean = NotMeasured{"not exposed by this engine"};
+          cache.usage_peak = cache.usage_mean;
           facts.caches.push_back(std::move(cache));
         }
       }

@@ -1,0 +1,29 @@
+// Counter changes of one source over a window, from the samples of its machine: what an engine's figures rest
+// on. Used when a repeat is collected and when it is judged again from the files. Pure.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "common/results/repeat_file.h"
+#include "common/results/samples.h"
+
+namespace poolmark::results {
+
+// Counters are read after the drain (M7): a scrape may come this much later.
+inline constexpr Nanoseconds kSettle = std::chrono::seconds(3);
+
+struct SourceChange {
+  stats::Deltas deltas;
+  bool reset = false;
+  bool read = false;  // it had a reading before the window's end
+};
+
+SourceChange ChangeOf(const SampleLog& log, const std::string& source, Nanoseconds from, Nanoseconds to);
+
+// Where the facts of a repeat say other counter changes than the samples below `directory` (the repeat's own)
+// do: one line each, at most ten. An error when samples cannot be read. Engines that were not read are left
+// out, machines whose samples are not there (SHA256SUMS tells that they are missing), and changes of cache
+// servers, whose process the facts do not name.
+Result<std::vector<std::string>> CompareWithSamples(const RepeatFacts& facts, const std::string& directory);
+
+}  // namespace poolmark::results
