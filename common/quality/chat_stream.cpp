@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
-#include "common/quality/json_text.h"
+#include "common/base/json_text.h"
 
 namespace poolmark::quality {
 namespace {
