@@ -177,7 +177,7 @@ std::string ReportPage(const Recomputed& job) {
   if (!pictures.empty()) body += section("pictures", "Pictures", pictures);
   body += section("comparison", "Comparison", ComparisonSection(job.summary));
   if (!tables.empty()) body += section("measures", "All measures", tables);
-  body += section("repeats", "Repeats", RepeatSection(job));
+  body += section("repeats", "Repeats", AccuracySection(job) + RepeatSection(job));
   body += section("network", "KV transfer, energy, network", TransferSection(job));
   body += section("steps", "Steps and evidence", StepsSection(job));
   body += section("plan", "Plan", PlanSection(job));
