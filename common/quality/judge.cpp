@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
-#include "common/base/json_text.h"
+#include "common/base/json_repair.h"
 #include "common/quality/digests.h"
 #include "common/quality/sender.h"
 
@@ -102,7 +102,7 @@ class Caller {
       return Unavailable(
           where, absl::StrCat("answered ", response.status, ": ", ValidUtf8(response.body.substr(0, 120))));
     }
-    POOLMARK_ASSIGN_OR_RETURN(Json json, ParseJson(RepairJsonText(response.body), where));
+    POOLMARK_ASSIGN_OR_RETURN(Json json, ParseJson(RepairJson(response.body), where));
     contact->answered = true;
     // Only what the judge says, not what it thinks.
     auto text = json.is_object() ? Json::json_pointer("/choices/0/message/content") : Json::json_pointer("/");

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/json.h"
-#include "common/base/json_text.h"
+#include "common/base/json_repair.h"
 #include "common/quality/blend_counters.h"
 #include "common/quality/chat_stream.h"
 #include "common/quality/codec.h"
@@ -114,7 +114,7 @@ inline void FuzzQualityText(std::string_view text) {
   (void)ParseBlendPage(text);
   (void)tokenizer::ReadTokenReply(text, "f");
   (void)ParseTemplateKwargs({std::string(text)});
-  std::string repaired = RepairJsonText(text);
+  std::string repaired = RepairJson(text);
   Must(ValidUtf8(repaired) == repaired);
   // A stream gives the same, however it is cut.
   ChatStream whole, cut;
