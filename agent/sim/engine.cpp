@@ -288,9 +288,17 @@ void Engine::ApplyStep() {
   std::erase_if(running_, [](const Owned& sequence) { return sequence->state == Sequence::State::kWaiting; });
 }
 
+bool Engine::UsesChangedKv(const Sequence& sequence) const {
+  if (sequence.blend.non_prefix_tokens > 0) return true;
+  return std::any_of(options_.lossy_tiers.begin(), options_.lossy_tiers.end(), [&](const std::string& name) {
+    using model::Tier;
+    const Tier tier = name == "host" ? Tier::kHost : name == "disk" ? Tier::kDisk : Tier::kRemote;
+    return sequence.cached[static_cast<size_t>(tier)] > 0;
+  });
+}
+
 void Engine::PrepareOutput(Sequence* sequence) {
-  std::optional<Answer> answer =
-      answerer_->For(sequence->request.text, sequence->blend.non_prefix_tokens > 0);
+  std::optional<Answer> answer = answerer_->For(sequence->request.text, UsesChangedKv(*sequence));
   if (!answer) return;
   sequence->script.emplace();
   Encode(answer->text, &*sequence->script);

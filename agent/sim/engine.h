@@ -67,6 +67,7 @@ class Engine {
   void Produce(Sequence* sequence, Nanoseconds now);
   void SendPending(Sequence* sequence, bool last);
   void Finish(Sequence* sequence, const std::string& reason, Nanoseconds now);
+  bool UsesChangedKv(const Sequence& sequence) const;
   void PrepareOutput(Sequence* sequence);
   Usage UsageOf(const Sequence& sequence) const;
 

@@ -138,9 +138,15 @@ void AddEngine(CLI::App* app, EngineOptions* o) {
   app->add_option("--blend-stale-share", o->blend_stale_share, "Share of chunks found gone when looked up")
       ->check(share)
       ->capture_default_str();
+  app->add_option("--lossy-tiers", o->lossy_tiers,
+                  "Tiers that compress KV, of host, disk, remote: what comes back from them counts as moved")
+      ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CLI::IsMember({"host", "disk", "remote"}));
   app->add_option("--answers", o->answers.dataset,
                   "Data set (JSON, JSONL): answer its questions from the passages");
-  app->add_option("--spoil-share", o->answers.spoil_share, "Share of answers from moved KV that are wrong")
+  app->add_option("--spoil-share", o->answers.spoil_share,
+                  "Share of the answers from changed KV (moved, or back from a lossy tier) that are wrong")
       ->check(share)
       ->capture_default_str();
   app->add_option("--spoil-kinds", o->answers.spoil_kinds, "How: of wrong, wording, abstain, empty, cut")
@@ -229,6 +235,7 @@ Command ReadCommandLine(int argc, char** argv) {
     return command;
   }
   if (engine->parsed()) command.kind = Command::Kind::kEngine;
+  command.engine.answers.seed = command.engine.seed;
   if (router->parsed()) command.kind = Command::Kind::kRouter;
   if (child->parsed()) command.kind = Command::Kind::kChild;
   if (const char* secret = std::getenv("POOLMARK_SIM_STORE_PASSWORD")) command.engine.store.password = secret;

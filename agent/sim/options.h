@@ -52,6 +52,7 @@ struct EngineOptions {
   size_t blend_chunk = 0;  // 0: no blend mode
   size_t blend_capacity = 1 << 16;
   double blend_stale_share = 0;
+  std::vector<std::string> lossy_tiers;  // host, disk, remote: KV is compressed there and comes back changed
   AnswerOptions answers;
 
   uint64_t seed = 0;

@@ -38,6 +38,15 @@ void AddRun(CLI::App& quality, int& exit_code) {
                   "Metrics page of the candidate's blend server");
   run->add_option("--tokenizer", a.tokenizer,
                   "tokenizer.json or its directory (default: the engine's tokenize endpoint)");
+  run->add_option("--tokenize-url", a.tokenize_url,
+                  "Engine whose tokenize endpoint counts (default: the first arm's)")
+      ->excludes("--tokenizer");
+  run->add_option("--dataset-file", a.dataset_file,
+                  "Read the records of --dataset from this file; the settings keep the name")
+      ->check(CLI::ExistingFile);
+  run->add_option("--progress", a.progress, "text (stderr), or json: a line per event on stdout")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   run->add_option("--settle", a.settle, "Wait before counters are read at each end of a pass")
       ->capture_default_str();
   run->add_option("--timeout", a.timeout, "Longest time of a request")->capture_default_str();

@@ -1,6 +1,7 @@
 // What the commands of `poolmark quality` do once their arguments are known. Each returns the exit code.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,12 @@ struct QualityRunArguments {
   std::vector<std::string> template_kwargs;
   int64_t seed = 42;
   std::string filler;            // "": dots, or none for concatenated
-  int64_t min_unit_tokens = -1;  // -1: 8 x chunk size, concatenated only
+  std::optional<int64_t> min_unit_tokens;  // nothing: 8 x chunk size, concatenated only
   int64_t reference_repeats = 2;
   std::string blend_metrics_url;
-  std::string tokenizer;
+  std::string dataset_file;
+  std::string tokenizer, tokenize_url;
+  std::string progress = "text";
   std::string settle = "2s";
   std::string timeout = "10m";
   std::string api_key_file;

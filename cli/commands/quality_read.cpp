@@ -124,8 +124,11 @@ int RunQualityVerify(const std::string& directory) {
   Result<quality::VerifyReport> report = quality::VerifyDirectory(directory);
   if (!report.ok()) return Refuse(report.status());
   for (const std::string& line : report->checked) Print("checked " + line + "\n");
+  for (const std::string& line : report->warnings) Print("warning " + line + "\n");
   for (const std::string& line : report->problems) Print("problem " + line + "\n");
-  Print(report->problems.empty() ? "sound\n" : absl::StrCat(report->problems.size(), " problems\n"));
+  Print(report->problems.empty() ? "sound\n"
+                                 : absl::StrCat(report->problems.size(),
+                                                report->problems.size() == 1 ? " problem\n" : " problems\n"));
   return report->problems.empty() ? 0 : 1;
 }
 

@@ -2,14 +2,18 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "cli/commands/quality_commands.h"
 #include "cli/commands/quality_support.h"
 #include "common/base/files.h"
+#include "common/base/json.h"
 #include "common/base/time_format.h"
 #include "common/quality/plan.h"
 #include "common/quality/runner.h"
@@ -32,9 +36,11 @@ Result<quality::RunOptions> OptionsOf(const QualityRunArguments& a) {
   POOLMARK_ASSIGN_OR_RETURN(s.template_kwargs, quality::ParseTemplateKwargs(a.template_kwargs));
   bool concatenated = a.scenario == "concatenated";
   s.filler = !a.filler.empty() ? a.filler : concatenated ? "none" : "dots";
-  if (concatenated) s.min_unit_tokens = a.min_unit_tokens >= 0 ? a.min_unit_tokens : 8 * a.chunk_size;
-  if (!concatenated && a.min_unit_tokens >= 0) s.min_unit_tokens = a.min_unit_tokens;
+  s.min_unit_tokens = a.min_unit_tokens;
+  if (concatenated && !s.min_unit_tokens) s.min_unit_tokens = 8 * a.chunk_size;
+  o.dataset_file = a.dataset_file;
   o.tokenizer = a.tokenizer;
+  o.tokenize_url = a.tokenize_url;
   o.reference_url = a.reference_url;
   o.control_url = a.control_url;
   o.candidate_url = a.candidate_url;
@@ -47,11 +53,85 @@ Result<quality::RunOptions> OptionsOf(const QualityRunArguments& a) {
   return o;
 }
 
+// Events for a program that follows the run: "start", "progress", "note", "error", "end", one JSON object a
+// line, as the load writes them. A line comes at least every five seconds, also within a long request.
+class EventLines {
+ public:
+  EventLines() : start_(RealClock().Steady()) {
+    Write({{"event", "start"}, {"started_wall_ns", RealClock().Wall().count()}});
+    beat_ = std::jthread([this](std::stop_token stop) {
+      std::unique_lock lock(mutex_);
+      while (!wake_.wait_for(lock, stop, std::chrono::seconds(5), [] { return false; }) &&
+             !stop.stop_requested())
+        Print(Line("progress"));
+    });
+  }
+  void Progress(const quality::RunProgress& progress) {
+    std::lock_guard lock(mutex_);
+    last_ = progress;
+    Print(Line("progress"));
+  }
+  void Say(const char* event, const std::string& message) {
+    Write({{"event", event}, {"message", ValidUtf8(message)}});
+  }
+
+ private:
+  Json Line(const char* event) const {
+    return {
+        {"event", event},       {"t", std::chrono::duration<double>(RealClock().Steady() - start_).count()},
+        {"phase", last_.stage}, {"done", last_.done},
+        {"total", last_.total}, {"failed", last_.failed}};
+  }
+  void Write(const Json& json) {
+    std::lock_guard lock(mutex_);
+    Print(json);
+  }
+  void Print(const Json& json) const {  // lock held
+    auto text = DumpJson(json);
+    if (text.ok()) std::printf("%s\n", text->c_str());
+    std::fflush(stdout);
+  }
+
+  const Nanoseconds start_;
+  std::mutex mutex_;  // last_, stdout
+  std::condition_variable_any wake_;
+  quality::RunProgress last_;
+  std::jthread beat_;  // last: ends before the rest goes
+};
+
+std::string ProgressText(const quality::RunProgress& p) {
+  return absl::StrCat(
+      p.stage, ": ", p.done, "/", p.total,
+      p.failed > 0 ? absl::StrCat(", ", p.failed, " failed") : std::string(),
+      p.left ? absl::StrCat(", about ", FormatDuration(std::chrono::ceil<std::chrono::seconds>(*p.left)),
+                            " left")
+             : std::string());
+}
+
+// The result for people.
+int Report(const quality::RunReport& report, const std::string& out) {
+  for (const std::string& label : report.kept) std::printf("kept %s\n", label.c_str());
+  for (const std::string& label : report.saved) std::printf("saved %s\n", label.c_str());
+  if (report.failed_stores > 0) {
+    std::printf("%lld store requests failed: analyze will say INVALID\n",
+                static_cast<long long>(report.failed_stores));
+  }
+  if (report.failed_questions > 0)
+    std::printf("%lld questions failed: they score 0\n", static_cast<long long>(report.failed_questions));
+  if (report.interrupted) {
+    std::printf("interrupted; finished passes are kept, run again with --resume\n");
+    return 130;
+  }
+  std::printf("next: poolmark quality analyze %s\n", out.c_str());
+  return 0;
+}
+
 }  // namespace
 
 int RunQualityRun(const QualityRunArguments& arguments) {
+  std::optional<EventLines> events;
+  if (arguments.progress == "json") events.emplace();
   Result<quality::RunOptions> options = OptionsOf(arguments);
-  if (!options.ok()) return Refuse(options.status());
   Interrupts interrupts;
   ProgressLine progress;
   std::unique_ptr<http::Client> client = http::MakeClient();
@@ -60,33 +140,24 @@ int RunQualityRun(const QualityRunArguments& arguments) {
   context.clock = &RealClock();
   context.sleep = [&](Nanoseconds wait) { interrupts.Sleep(wait); };
   context.interrupted = &interrupts.flag();
-  context.note = [&](const std::string& text) { progress.Note(text); };
-  context.progress = [&](const quality::RunProgress& p) {
-    progress.Show(
-        absl::StrCat(
-            p.stage, ": ", p.done, "/", p.total,
-            p.failed > 0 ? absl::StrCat(", ", p.failed, " failed") : std::string(),
-            p.left ? absl::StrCat(", about ",
-                                  FormatDuration(std::chrono::ceil<std::chrono::seconds>(*p.left)), " left")
-                   : std::string()),
-        p.done == p.total);
+  context.note = [&](const std::string& text) {
+    if (events) events->Say("note", text);
+    progress.Note(text);
   };
-  Result<quality::RunReport> report = quality::RunArms(*options, context);
-  if (!report.ok()) return Refuse(report.status());
-  for (const std::string& label : report->kept) std::printf("kept %s\n", label.c_str());
-  for (const std::string& label : report->saved) std::printf("saved %s\n", label.c_str());
-  if (report->failed_stores > 0) {
-    std::printf("%lld store requests failed: analyze will say INVALID\n",
-                static_cast<long long>(report->failed_stores));
+  context.progress = [&](const quality::RunProgress& p) {
+    if (events) return events->Progress(p);
+    progress.Show(ProgressText(p), p.done == p.total);
+  };
+  Result<quality::RunReport> report =
+      options.ok() ? quality::RunArms(*options, context) : Result<quality::RunReport>(options.status());
+  if (!report.ok()) {
+    if (events) events->Say("error", std::string(report.status().message()));
+    return Refuse(report.status());
   }
-  if (report->failed_questions > 0)
-    std::printf("%lld questions failed: they score 0\n", static_cast<long long>(report->failed_questions));
-  if (report->interrupted) {
-    std::printf("interrupted; finished passes are kept, run again with --resume\n");
-    return 130;
-  }
-  std::printf("next: poolmark quality analyze %s\n", arguments.out.c_str());
-  return 0;
+  if (!events) return Report(*report, arguments.out);
+  events->Say("end", absl::StrCat(report->saved.size(), " passes saved, ", report->failed_questions,
+                                  " questions and ", report->failed_stores, " store requests failed"));
+  return report->interrupted ? 130 : 0;
 }
 
 }  // namespace poolmark::cli

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
+#include "common/quality/dataset.h"
 #include "common/results/inputs_file.h"
 #include "common/spec/read.h"
 
@@ -49,14 +50,19 @@ Result<JobFiles> FilesOfJob(const std::string& job_file) {
   POOLMARK_ASSIGN_OR_RETURN(auto names, spec::FilesOf(text, job_file));
   for (const std::string& name : names) {
     if (name == files.job_path) continue;
-    auto input = Describe(name, name.front() == '/' ? name : JoinPath(DirectoryOf(job_file), name));
+    // A known data set lies in the local Hugging Face cache; the job keeps its name.
+    Result<std::string> file = quality::IsKnownDataset(name) ? quality::ResolveDataset(name)
+                               : name.front() == '/'
+                                   ? Result<std::string>(name)
+                                   : Result<std::string>(JoinPath(DirectoryOf(job_file), name));
+    auto input = file.ok() ? Describe(name, *file) : Result<LocalInput>(file.status());
     if (input.ok()) {
       files.inputs.push_back(*input);
     } else {
       Error error = ErrorOf(input.status());
       error.kind = absl::StatusCode::kInvalidArgument;
       error.where = absl::StrCat(job_file, " names '", name, "'");
-      error.hint = "paths are relative to the job file";
+      if (!quality::IsKnownDataset(name)) error.hint = "paths are relative to the job file";
       files.missing.push_back(error);
       files.lacks.push_back(name);
     }

@@ -1,8 +1,6 @@
 #include "common/base/json.h"
 
-#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -150,114 +148,6 @@ size_t DecodeUtf8(std::string_view text, size_t at, uint32_t* code) {
   return length;
 }
 
-void PythonString(std::string_view text, std::string* out) {
-  char buffer[16];
-  *out += '"';
-  for (size_t i = 0; i < text.size();) {
-    uint32_t code = 0;
-    size_t length = DecodeUtf8(text, i, &code);
-    if (length == 0) {
-      code = 0xfffd;
-      length = 1;
-    }
-    i += length;
-    switch (code) {
-      case '"':
-        *out += "\\\"";
-        break;
-      case '\\':
-        *out += "\\\\";
-        break;
-      case '\n':
-        *out += "\\n";
-        break;
-      case '\r':
-        *out += "\\r";
-        break;
-      case '\t':
-        *out += "\\t";
-        break;
-      case '\b':
-        *out += "\\b";
-        break;
-      case '\f':
-        *out += "\\f";
-        break;
-      default:
-        if (code >= 0x20 && code < 0x7f) {
-          *out += static_cast<char>(code);
-        } else if (code < 0x10000) {
-          std::snprintf(buffer, sizeof buffer, "\\u%04x", code);
-          *out += buffer;
-        } else {
-          code -= 0x10000;
-          std::snprintf(buffer, sizeof buffer, "\\u%04x\\u%04x", 0xd800 + (code >> 10),
-                        0xdc00 + (code & 0x3ff));
-          *out += buffer;
-        }
-    }
-  }
-  *out += '"';
-}
-
-Status PythonValue(const Json& json, bool sort_keys, std::string* out) {
-  switch (json.type()) {
-    case Json::value_t::null:
-      *out += "null";
-      break;
-    case Json::value_t::boolean:
-      *out += json.get<bool>() ? "true" : "false";
-      break;
-    case Json::value_t::number_integer:
-      absl::StrAppend(out, json.get<int64_t>());
-      break;
-    case Json::value_t::number_unsigned:
-      absl::StrAppend(out, json.get<uint64_t>());
-      break;
-    case Json::value_t::number_float:
-      if (!std::isfinite(json.get<double>()))
-        return Internal("", "a number that is not finite has no JSON form");
-      *out += PythonFloat(json.get<double>());
-      break;
-    case Json::value_t::string:
-      PythonString(json.get_ref<const std::string&>(), out);
-      break;
-    case Json::value_t::array: {
-      *out += '[';
-      bool first = true;
-      for (const Json& child : json) {
-        if (!first) *out += ", ";
-        first = false;
-        POOLMARK_RETURN_IF_ERROR(PythonValue(child, sort_keys, out));
-      }
-      *out += ']';
-      break;
-    }
-    case Json::value_t::object: {
-      std::vector<std::pair<std::string_view, const Json*>> members;
-      for (auto it = json.begin(); it != json.end(); ++it) members.emplace_back(it.key(), &it.value());
-      // UTF-8 bytes sort like code points.
-      if (sort_keys)
-        std::sort(members.begin(), members.end(),
-                  [](const auto& a, const auto& b) { return a.first < b.first; });
-      *out += '{';
-      bool first = true;
-      for (const auto& [key, value] : members) {
-        if (!first) *out += ", ";
-        first = false;
-        PythonString(key, out);
-        *out += ": ";
-        POOLMARK_RETURN_IF_ERROR(PythonValue(*value, sort_keys, out));
-      }
-      *out += '}';
-      break;
-    }
-    default:
-      return Internal("", "a value of this type has no JSON form");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 Result<Json> ParseJson(std::string_view text, std::string_view where, JsonLimits limits) {
@@ -291,26 +181,6 @@ Result<std::vector<Json>> ParseJsonLines(std::string_view text, std::string_view
 Result<std::string> DumpJson(const Json& json, int indent) {
   POOLMARK_RETURN_IF_ERROR(CheckFinite(json));
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
-Result<std::string> PythonDumps(const Json& json, bool sort_keys) {
-  std::string out;
-  POOLMARK_RETURN_IF_ERROR(PythonValue(json, sort_keys, &out));
-  return out;
-}
-
-std::string PythonFloat(double value) {
-  if (value == 0) return std::signbit(value) ? "-0.0" : "0.0";
-  char buffer[64];
-  auto scientific = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific);
-  std::string text(buffer, scientific.ptr);
-  size_t e = text.find('e');
-  int exponent = std::atoi(text.c_str() + e + 1);
-  if (exponent < -4 || exponent >= 16) return text;  // two exponent digits at least, as Python writes
-  auto fixed = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed);
-  text.assign(buffer, fixed.ptr);
-  if (text.find('.') == text.npos) text += ".0";
-  return text;
 }
 
 std::string ValidUtf8(std::string_view text) {

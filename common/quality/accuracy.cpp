@@ -24,6 +24,8 @@ Status CheckVerdictSettings(const AnalyzeOptions& options) {
     if (!(value >= 0 && value <= 1))
       return InvalidInput(name, absl::StrCat("is ", value, ", between 0 and 1 is needed"));
   }
+  if (options.judge_timeout <= Nanoseconds(0))
+    return InvalidInput("--judge-timeout", "is 0, a time above 0 is needed");
   bool judge = s.metric == "judge";
   if (judge && (options.judge_url.empty() || s.judge_model.value_or("").empty())) {
     return InvalidInput("--metric judge", "needs --judge-url and --judge-model");
@@ -52,6 +54,9 @@ Result<JudgeTable> Rate(const LoadedDirectory& loaded, const AnalyzeOptions& opt
 Result<Analysis> AnalyzeDirectory(const AnalyzeOptions& options, const JudgeContext& context) {
   POOLMARK_RETURN_IF_ERROR(CheckVerdictSettings(options));
   Directory directory(options.directory);
+  Result<DirectoryLock> lock = DirectoryLock::Take(options.directory);
+  // What else is wrong with a directory is better said by its reader.
+  if (absl::IsFailedPrecondition(lock.status())) return lock.status();
   POOLMARK_ASSIGN_OR_RETURN(LoadedDirectory loaded, directory.Load(false));
   JudgeTable table;
   bool judge = options.settings.metric == "judge";
@@ -68,26 +73,39 @@ Result<Analysis> AnalyzeDirectory(const AnalyzeOptions& options, const JudgeCont
   return analysis;
 }
 
-Result<AccuracyResult> RunAccuracy(const AccuracyOptions& options, const RunContext& context) {
-  POOLMARK_ASSIGN_OR_RETURN(RunReport report, RunArms(options.run, context));
-  if (report.interrupted) return absl::CancelledError("interrupted; finished passes are kept");
-  AnalyzeOptions analyze = options.analyze;
-  analyze.directory = options.run.out;
-  JudgeContext judge{context.client, context.sleep, context.interrupted, nullptr};
-  POOLMARK_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeDirectory(analyze, judge));
-  POOLMARK_ASSIGN_OR_RETURN(LoadedDirectory loaded, Directory(options.run.out).Load(false));
-  POOLMARK_RETURN_IF_ERROR(
-      AtomicWriteFile(JoinPath(options.run.out, "report.html"), ReportHtml(loaded, analysis)));
-  const Summary& s = analysis.summary;
-  return AccuracyResult{s.verdict, s.run_fingerprint, s.candidate.figures, s.invalid_reasons,
-                        SummaryText(analysis)};
+namespace {
+
+AccuracyResult Short(const Summary& s) {
+  return {s.verdict,         s.run_fingerprint, s.candidate.figures, s.num_questions - s.unscored_questions,
+          s.invalid_reasons, s.samples_needed};
 }
 
-std::optional<std::string> WhyNotAccurate(const AccuracyResult& result) {
-  if (result.verdict == Verdict::kPass) return std::nullopt;
-  std::string text = absl::StrCat("the accuracy run says ", std::string(VerdictName(result.verdict)),
-                                  " (delta ", Fixed3(result.candidate.delta), ")");
+}  // namespace
+
+Result<AccuracyResult> FinishAccuracy(const AnalyzeOptions& options, const JudgeContext& context) {
+  POOLMARK_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeDirectory(options, context));
+  POOLMARK_ASSIGN_OR_RETURN(LoadedDirectory loaded, Directory(options.directory).Load(false));
+  POOLMARK_RETURN_IF_ERROR(
+      AtomicWriteFile(JoinPath(options.directory, "report.html"), ReportHtml(loaded, analysis)));
+  return Short(analysis.summary);
+}
+
+Result<AccuracyResult> ReadAccuracy(const std::string& directory) {
+  const std::string file = JoinPath(directory, "summary.json");
+  if (!FileExists(file)) return NotFound(file, "is not there");
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, 64 << 20));
+  POOLMARK_ASSIGN_OR_RETURN(Summary summary, DecodeSummary(text, file));
+  return Short(summary);
+}
+
+std::string DescribeAccuracy(const AccuracyResult& result) {
+  std::string text = absl::StrCat("delta ", Fixed3(result.candidate.delta));
+  if (result.candidate.standard_error)
+    absl::StrAppend(&text, " +- ", Fixed3(2 * *result.candidate.standard_error));
+  absl::StrAppend(&text, " over ", result.questions, result.questions == 1 ? " question" : " questions");
   for (const std::string& reason : result.invalid_reasons) absl::StrAppend(&text, "; ", reason);
+  if (result.samples_needed > 0)
+    absl::StrAppend(&text, "; about ", result.samples_needed, " questions would settle it");
   return text;
 }
 

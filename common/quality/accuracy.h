@@ -25,24 +25,22 @@ struct AnalyzeOptions {
 // refusals, with nothing written.
 Result<Analysis> AnalyzeDirectory(const AnalyzeOptions& options, const JudgeContext& context);
 
-// The accuracy run of a job: every arm that has a URL, then the comparison and report.html, all in run.out.
-// Arms that are not up at the same time are run one by one: RunArms() with the reference's URL while its
-// stack is up, then RunAccuracy() with the candidate's alone; the plan in the directory holds both to the
-// same prompts.
-struct AccuracyOptions {
-  RunOptions run;
-  AnalyzeOptions analyze;  // `directory` is taken from run.out
-};
+// The end of a job's accuracy run: once every arm lies in the directory (RunArms, one stack after the other;
+// the plan holds them to the same prompts), the comparison, the three files and report.html.
 struct AccuracyResult {
   Verdict verdict = Verdict::kInvalid;
   std::string run_fingerprint;
   PairedComparison candidate;
+  int64_t questions = 0;  // compared
   std::vector<std::string> invalid_reasons;
-  std::string text;  // the few lines for people
+  int64_t samples_needed = 0;
 };
-Result<AccuracyResult> RunAccuracy(const AccuracyOptions& options, const RunContext& context);
+Result<AccuracyResult> FinishAccuracy(const AnalyzeOptions& options, const JudgeContext& context);
+// The same from the directory's summary.json; NotFound where there is none.
+Result<AccuracyResult> ReadAccuracy(const std::string& directory);
 
-// A candidate may be believed only with PASS: the sentence for a job's validity, or nothing.
-std::optional<std::string> WhyNotAccurate(const AccuracyResult& result);
+// "delta -0.120 +- 0.046 over 200 questions", with the reasons of INVALID and the questions that UNDERPOWERED
+// asks for.
+std::string DescribeAccuracy(const AccuracyResult& result);
 
 }  // namespace poolmark::quality

@@ -90,7 +90,11 @@ std::vector<EvidencePlace> EvidenceOf(const Sample& sample) {
 class Analyzer {
  public:
   Analyzer(const LoadedDirectory& directory, const VerdictSettings& settings, const JudgeTable* judge)
-      : plan_(directory.plan), passes_(directory.passes), settings_(settings), judge_(judge) {
+      : path_(directory.path),
+        plan_(directory.plan),
+        passes_(directory.passes),
+        settings_(settings),
+        judge_(judge) {
     out_.warnings = directory.warnings;
   }
 
@@ -120,7 +124,8 @@ class Analyzer {
     std::optional<size_t> candidate = index("candidate");
     if (!reference || !candidate) {
       return Precondition(
-          "", absl::StrCat("no finished ", reference ? "candidate" : "reference_1", " pass"),
+          Directory(path_).File(absl::StrCat("arm_", reference ? "candidate" : "reference_1", ".json")),
+          "is missing: that pass has not finished",
           "run it into this directory first; analyze compares the candidate with reference_1");
     }
     reference_ = *reference;
@@ -372,6 +377,13 @@ class Analyzer {
                           ": the difference may come from there"));
       }
     }
+    if (std::none_of(s.arms.begin(), s.arms.end(), [](const Arm& arm) { return arm.role == "control"; })) {
+      warn(
+          "there is no control pass: a loss may come from the engine's cache as well as from the reuse on "
+          "trial");
+    }
+    WarnUnread();
+    WarnUnrated();
     if (!s.engagement.measured)
       warn("whether the candidate reused anything was not measured (run it with --capture-blend-metrics)");
     if (s.engagement.stale_chunks > 0) {
@@ -381,6 +393,32 @@ class Analyzer {
     }
   }
 
+  void WarnUnrated() {
+    if (judge_ == nullptr || judge_->unrated + judge_->not_asked == 0) return;
+    std::string text = absl::StrCat("the judge gave no rating to ", judge_->unrated,
+                                    judge_->unrated == 1 ? " answer" : " answers");
+    if (judge_->not_asked > 0)
+      absl::StrAppend(&text, " and was not asked about ", judge_->not_asked, " more, as it stayed silent");
+    if (!judge_->problem.empty()) absl::StrAppend(&text, "; its last problem: ", judge_->problem);
+    out_.warnings.push_back(std::move(text));
+  }
+
+  // Counters that could not be read after a question.
+  void WarnUnread() {
+    if (!out_.summary.engagement.measured) return;
+    int64_t unread = 0;
+    std::string first;
+    for (const Answer& answer : passes_[candidate_].answers) {
+      if (answer.counters) continue;
+      if (unread++ == 0) first = answer.request_id;
+    }
+    if (unread == 0) return;
+    out_.warnings.push_back(absl::StrCat("the counters could not be read after ", unread,
+                                         unread == 1 ? " question" : " questions", " (first ", first,
+                                         "): their tokens count with the next reading"));
+  }
+
+  const std::string& path_;
   const Plan& plan_;
   const std::vector<Pass>& passes_;
   const VerdictSettings& settings_;

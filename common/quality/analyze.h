@@ -25,6 +25,9 @@ struct JudgeRating {
 struct JudgeTable {
   std::map<std::string, JudgeRating> by_key;  // JudgeKey() -> rating
   std::optional<std::string> insane;          // why the sanity check failed
+  int64_t unrated = 0;                        // answers that were asked about and got no rating
+  int64_t not_asked = 0;                      // given up: the judge had been silent too often in a row
+  std::string problem;                        // the last one, of an answer without rating
 };
 
 // Figures beside the verdict, for statistics.json.

@@ -1,5 +1,7 @@
 #include "common/quality/arm_run.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/time_format.h"
 #include "common/base/version.h"
@@ -57,9 +59,24 @@ class ArmRun {
     if (context_.interrupted->load()) return std::optional<Pass>();
     if (arm.engagement_measured) {
       context_.sleep(options_.settle);
-      POOLMARK_ASSIGN_OR_RETURN(Counters end, ReadCounters());
-      arm.counters = Difference(end, start);
+      Result<Counters> end = ReadCounters();
+      if (end.ok()) {
+        arm.counters = Difference(*end, start);
+      } else if (!last_read_.empty()) {
+        arm.counters = Difference(last_, start);
+        Note(absl::StrCat("warning: the counters could not be read at the end (",
+                          std::string(end.status().message()),
+                          "): those of the pass are the last reading, after ", last_read_));
+      } else {
+        return Unavailable(options_.blend_metrics_url,
+                           absl::StrCat("could not be read during the pass of ", arm.label,
+                                        ", which is lost: ", std::string(end.status().message())),
+                           "see to the metrics page and run this arm again");
+      }
     }
+    if (sent_again_ > 0)
+      Note(absl::StrCat("warning: requests were sent again ", sent_again_,
+                        sent_again_ == 1 ? " time" : " times", " after errors that may pass"));
     arm.finished_at = IsoLocal(context_.clock->Wall());
     arm.num_questions = static_cast<int64_t>(pass_.answers.size());
     return std::optional<Pass>(std::move(pass_));
@@ -82,6 +99,7 @@ class ArmRun {
     int64_t done = 0;
     for (const StoreRequest& store : plan_.store_requests) {
       SendOutcome outcome = sender_.Send(store.messages, 1);
+      sent_again_ += std::max(0, outcome.attempts - 1);
       if (context_.interrupted->load()) return;
       if (!outcome.successful) {
         if (pass_.arm.store_failures++ == 0) Note(absl::StrCat(store.request_id, " failed: ", outcome.error));
@@ -97,6 +115,7 @@ class ArmRun {
     for (const Sample& sample : plan_.samples) {
       if (context_.interrupted->load()) return;
       SendOutcome outcome = sender_.Send(sample.messages, plan_.settings.max_output_tokens);
+      sent_again_ += std::max(0, outcome.attempts - 1);
       if (context_.interrupted->load()) return;
       Answer answer;
       answer.qid = sample.qid;
@@ -106,7 +125,7 @@ class ArmRun {
       answer.answer = outcome.successful ? ExtractAnswer(answer.response) : "";
       answer.ttft_seconds = outcome.ttft_seconds;
       answer.num_output_tokens = outcome.num_output_tokens;
-      if (pass_.arm.engagement_measured) answer.counters = SinceLast();
+      if (pass_.arm.engagement_measured) answer.counters = SinceLast(sample.request_id);
       if (!outcome.successful && failed++ == 0)
         Note(absl::StrCat(sample.request_id, " failed: ", outcome.error));
       pass_.answers.push_back(std::move(answer));
@@ -115,7 +134,7 @@ class ArmRun {
   }
 
   // This question's share. A reading that fails leaves null here and lands in the next question's.
-  std::optional<Counters> SinceLast() {
+  std::optional<Counters> SinceLast(const std::string& request_id) {
     Result<Counters> now = counters_.Read();
     if (!now.ok()) {
       if (!said_unreadable_) Note(absl::StrCat("counters: ", std::string(now.status().message())));
@@ -124,6 +143,7 @@ class ArmRun {
     }
     Counters delta = Difference(*now, last_);
     last_ = *now;
+    last_read_ = request_id;
     return delta;
   }
 
@@ -137,6 +157,8 @@ class ArmRun {
   BlendCounters counters_;
   Sender sender_;
   Counters last_;
+  std::string last_read_;  // the question after which they were read, of this pass
+  int64_t sent_again_ = 0;
   bool said_unreadable_ = false;
   Pass pass_;
 };

@@ -1,5 +1,7 @@
 #include "common/quality/blend_counters.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "common/prom/parser.h"
 
@@ -21,8 +23,14 @@ Result<Counters> ParseBlendPage(std::string_view text) {
   Counters out;
   for (const auto& [name, member] : kCounterFields) {
     std::string series = SeriesOf(name);
+    // NaN is no reading, least of all a restart.
+    for (const prom::Sample& sample : page.samples) {
+      if ((sample.name == series || sample.name == series + "_total") && !std::isfinite(sample.value))
+        return InvalidInput(sample.name, absl::StrCat("is ", sample.value, ", a number is needed"));
+    }
     std::optional<double> value = prom::Sum(page, series + "_total");
     if (!value) value = prom::Sum(page, series);
+    // A counter is absent before its first add.
     out.*member = value.value_or(0.0);
   }
   return out;
@@ -36,8 +44,8 @@ Result<Counters> BlendCounters::Read() {
     return Unavailable(url_, absl::StrCat("answered ", response.status, " instead of a metrics page"));
   Result<Counters> counters = ParseBlendPage(response.body);
   if (!counters.ok())
-    return InvalidInput(url_,
-                        absl::StrCat("is no Prometheus page: ", std::string(counters.status().message())));
+    return InvalidInput(
+        url_, absl::StrCat("cannot be read as blend metrics: ", std::string(counters.status().message())));
   return counters;
 }
 

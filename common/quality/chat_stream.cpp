@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
-#include "common/quality/json_text.h"
+#include "common/base/json_repair.h"
 
 namespace poolmark::quality {
 namespace {
@@ -15,7 +15,7 @@ Result<Json> ParseChunk(std::string_view text) {
   limits.reject_duplicate_keys = false;
   Result<Json> parsed = ParseJson(text, "stream", limits);
   if (parsed.ok()) return parsed;
-  std::string repaired = RepairJsonText(text);
+  std::string repaired = RepairJson(text);
   return repaired == text ? parsed : ParseJson(repaired, "stream", limits);
 }
 

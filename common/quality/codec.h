@@ -17,7 +17,8 @@ Result<std::string> EncodeSettings(const Settings& settings);
 // plan.json. Decoding refuses another schema_version first (error code "schema"), then checks that samples
 // have distinct ids and consistent positions.
 Result<std::string> EncodePlan(const Plan& plan);
-Result<Plan> DecodePlan(std::string_view text, const std::string& where);
+// `keep_messages` false drops the prompts, which a comparison does not need.
+Result<Plan> DecodePlan(std::string_view text, const std::string& where, bool keep_messages = true);
 // manifest.jsonl, from the plan's samples.
 Result<std::string> EncodeManifest(const Plan& plan);
 Result<std::vector<Sample>> DecodeManifest(std::string_view text, const std::string& where);

@@ -1,6 +1,6 @@
 #include "common/quality/codec_parts.h"
 
-#include "common/quality/json_text.h"
+#include "common/base/json_repair.h"
 
 namespace poolmark::quality {
 
@@ -43,7 +43,7 @@ Result<Json> ParseFile(std::string_view text, const std::string& where) {
   Result<Json> parsed = ParseJson(text, where, limits);
   if (parsed.ok()) return parsed;
   // Python's writer escapes lone surrogates, which strict JSON readers refuse.
-  std::string repaired = RepairJsonText(text);
+  std::string repaired = RepairJson(text);
   if (repaired == text) return parsed;
   return ParseJson(repaired, where, limits);
 }

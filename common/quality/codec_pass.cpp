@@ -1,6 +1,6 @@
+#include "common/base/json_text.h"
 #include "common/quality/codec.h"
 #include "common/quality/codec_parts.h"
-#include "common/quality/json_text.h"
 
 namespace poolmark::quality {
 

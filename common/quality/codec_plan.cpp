@@ -1,8 +1,9 @@
 #include <set>
 
+#include "common/base/json_text.h"
 #include "common/quality/codec.h"
 #include "common/quality/codec_parts.h"
-#include "common/quality/json_text.h"
+#include "common/quality/plan_split.h"
 
 namespace poolmark::quality {
 namespace {
@@ -169,6 +170,19 @@ Result<Sample> ReadSample(Json& object, const std::string& where) {
   return s;
 }
 
+// The pieces, each parsed on its own, then what stands in the array itself.
+Status ForEachPiece(const std::vector<std::string_view>& pieces, Json& array, const std::string& where,
+                    const std::function<Status(Json& element, const std::string& where)>& each) {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const std::string piece_where = absl::StrCat(where, "[", i, "]");
+    POOLMARK_ASSIGN_OR_RETURN(Json element, ParseFile(pieces[i], piece_where));
+    POOLMARK_RETURN_IF_ERROR(each(element, piece_where));
+  }
+  for (size_t i = 0; i < array.size(); ++i)
+    POOLMARK_RETURN_IF_ERROR(each(array[i], absl::StrCat(where, "[", pieces.size() + i, "]")));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Result<std::string> EncodeSettings(const Settings& settings) {
@@ -206,8 +220,9 @@ Result<std::string> EncodePlan(const Plan& plan) {
   return text + "\n";
 }
 
-Result<Plan> DecodePlan(std::string_view text, const std::string& where) {
-  POOLMARK_ASSIGN_OR_RETURN(Json root, ParseFile(text, where));
+Result<Plan> DecodePlan(std::string_view text, const std::string& where, bool keep_messages) {
+  const SplitPlan split = SplitPlanText(text);
+  POOLMARK_ASSIGN_OR_RETURN(Json root, ParseFile(split.rest, where));
   POOLMARK_RETURN_IF_ERROR(CheckSchema(root, where));
   Fields top(root, where);
   Plan plan;
@@ -239,25 +254,32 @@ Result<Plan> DecodePlan(std::string_view text, const std::string& where) {
   Json* stores = f.Array("store_requests");
   Json* samples = f.Array("samples");
   if (!f.status().ok()) return f.status();
-  for (size_t i = 0; i < stores->size(); ++i) {
-    Fields s((*stores)[i], absl::StrCat(where, " plan.store_requests[", i, "]"));
-    StoreRequest store;
-    store.request_id = s.Str("request_id");
-    store.messages = ReadMessages(s, "messages");
-    POOLMARK_RETURN_IF_ERROR(s.status());
-    plan.store_requests.push_back(std::move(store));
-  }
+  // The arrays' elements were split off; what is left in them came in a spelling that the splitter does not
+  // know.
+  POOLMARK_RETURN_IF_ERROR(ForEachPiece(split.store_requests, *stores,
+                                        absl::StrCat(where, " plan.store_requests"),
+                                        [&](Json& element, const std::string& element_where) -> Status {
+                                          Fields s(element, element_where);
+                                          StoreRequest store;
+                                          store.request_id = s.Str("request_id");
+                                          store.messages = ReadMessages(s, "messages");
+                                          if (!keep_messages) store.messages = {};
+                                          plan.store_requests.push_back(std::move(store));
+                                          return s.status();
+                                        }));
   std::set<std::string> qids;
-  for (size_t i = 0; i < samples->size(); ++i) {
-    std::string sample_where = absl::StrCat(where, " plan.samples[", i, "]");
-    POOLMARK_ASSIGN_OR_RETURN(Sample sample, ReadSample((*samples)[i], sample_where));
-    (*samples)[i] = nullptr;  // memory: the texts were moved out
-    if (!qids.insert(sample.qid).second) {
-      return InvalidInput(sample_where,
-                          absl::StrCat("qid '", sample.qid, "' stands twice, rows are joined by it"));
-    }
-    plan.samples.push_back(std::move(sample));
-  }
+  POOLMARK_RETURN_IF_ERROR(ForEachPiece(
+      split.samples, *samples, absl::StrCat(where, " plan.samples"),
+      [&](Json& element, const std::string& element_where) -> Status {
+        POOLMARK_ASSIGN_OR_RETURN(Sample sample, ReadSample(element, element_where));
+        if (!qids.insert(sample.qid).second) {
+          return InvalidInput(element_where,
+                              absl::StrCat("qid '", sample.qid, "' stands twice, rows are joined by it"));
+        }
+        if (!keep_messages) sample.messages = {};
+        plan.samples.push_back(std::move(sample));
+        return absl::OkStatus();
+      }));
   if (plan.samples.empty()) return InvalidInput(where, "the plan has no questions");
   return plan;
 }

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
-#include "common/quality/json_text.h"
+#include "common/base/json_repair.h"
 #include "common/quality/unicode.h"
 
 namespace poolmark::quality {
@@ -199,7 +199,7 @@ Result<Json> ParseLoose(std::string_view text, const std::string& where) {
   limits.reject_duplicate_keys = false;
   Result<Json> parsed = ParseJson(text, where, limits);
   if (parsed.ok()) return parsed;
-  std::string repaired = RepairJsonText(text);
+  std::string repaired = RepairJson(text);
   if (repaired == text) return parsed;
   return ParseJson(repaired, where, limits);
 }

@@ -22,9 +22,11 @@ struct Question {
 // The file behind --dataset: a known name (hotpotqa, musique) from the local Hugging Face cache, which wins
 // over a file of that name, or the path itself. Nothing is downloaded; the error gives the command that does.
 Result<std::string> ResolveDataset(const std::string& dataset);
+bool IsKnownDataset(const std::string& dataset);
 
-// The usable records, at most `limit` (0: all). Records without passages, question or answers are skipped;
-// duplicate ids, a bad line and a file without usable records are errors.
+// The format follows the file's name (.jsonl, .json), else its content. The usable records, at most `limit`
+// (0: all). Records without passages, question or answers are skipped; duplicate ids, a bad line and a file
+// without usable records are errors.
 Result<std::vector<Question>> ReadDataset(const std::string& path, int64_t limit);
 // The same from a text; `jsonl` tells the format.
 Result<std::vector<Question>> ParseDataset(std::string_view text, const std::string& where, bool jsonl,

@@ -73,6 +73,11 @@ std::string InCache(const KnownDataset& known) {
 
 }  // namespace
 
+bool IsKnownDataset(const std::string& dataset) {
+  return std::any_of(std::begin(kKnown), std::end(kKnown),
+                     [&](const KnownDataset& known) { return dataset == known.name; });
+}
+
 Result<std::string> ResolveDataset(const std::string& dataset) {
   for (const KnownDataset& known : kKnown) {
     if (dataset != known.name) continue;
@@ -95,7 +100,11 @@ Result<std::vector<Question>> ReadDataset(const std::string& path, int64_t limit
                                      ".jsonl' (needs pyarrow)"));
   }
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(path, uint64_t{4} << 30));
-  return ParseDataset(text, path, Lower(path).ends_with(".jsonl"), limit);
+  // The content decides where the name does not: a JSON data set is a list, so an object begins JSON Lines.
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  const bool object = begin != std::string::npos && text[begin] == '{';
+  const std::string name = Lower(path);
+  return ParseDataset(text, path, name.ends_with(".jsonl") || (object && !name.ends_with(".json")), limit);
 }
 
 }  // namespace poolmark::quality

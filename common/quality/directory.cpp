@@ -1,5 +1,7 @@
 #include "common/quality/directory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +19,14 @@ constexpr uint64_t kMaxFile = uint64_t{1} << 30;
 Status Delete(const std::string& path) {
   if (unlink(path.c_str()) != 0 && errno != ENOENT) return FromErrno(path, "deleting", errno);
   return absl::OkStatus();
+}
+
+// Whole and on disk under `path`, which RenameDurably() then moves into place.
+Status WriteSynced(const std::string& path, const std::string& text) {
+  POOLMARK_RETURN_IF_ERROR(Delete(path));
+  Status written = AppendFile(path, text, true);
+  if (!written.ok()) (void)Delete(path);
+  return written;
 }
 
 // The label in "<prefix><label><suffix>", or "" when the name is another.
@@ -48,21 +58,40 @@ Status CheckAnswers(const Plan& plan, const Arm& arm, const std::vector<Answer>&
           absl::StrCat("answers question '", answers[i].qid, "', the plan's is '", plan.samples[i].qid, "'"),
           "run this arm again");
     }
+    if (answers[i].request_id != plan.samples[i].request_id) {
+      return InvalidInput(absl::StrCat(where, ":", i + 1),
+                          absl::StrCat("'request_id' is '", answers[i].request_id, "', the plan's is '",
+                                       plan.samples[i].request_id, "'"),
+                          "run this arm again");
+    }
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
+Result<DirectoryLock> DirectoryLock::Take(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return FromErrno(path, "opening", errno);
+  DirectoryLock lock(fd);
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) return FromErrno(path, "locking", errno);
+  return Precondition(path, "is being written by another quality run or analyze", "wait until it has ended");
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
 std::string Directory::File(const std::string& name) const {
   return JoinPath(path_, name);
 }
 
-Result<std::optional<Plan>> Directory::LoadPlan() const {
+Result<std::optional<Plan>> Directory::LoadPlan(bool keep_messages) const {
   std::string path = File("plan.json");
   if (!FileExists(path)) return std::optional<Plan>();
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(path, kMaxFile));
-  POOLMARK_ASSIGN_OR_RETURN(Plan plan, DecodePlan(text, path));
+  POOLMARK_ASSIGN_OR_RETURN(Plan plan, DecodePlan(text, path, keep_messages));
   return std::optional<Plan>(std::move(plan));
 }
 
@@ -96,12 +125,13 @@ Status Directory::CheckArms() const {
   return LoadArms(&names).status();
 }
 
-Result<LoadedDirectory> Directory::Load(bool keep_responses) const {
-  POOLMARK_ASSIGN_OR_RETURN(std::optional<Plan> plan, LoadPlan());
+Result<LoadedDirectory> Directory::Load(bool keep_texts) const {
+  POOLMARK_ASSIGN_OR_RETURN(std::optional<Plan> plan, LoadPlan(keep_texts));
   if (!plan)
     return NotFound(File("plan.json"), "is missing",
                     "this is no results directory of `quality run`, or its first run did not get that far");
   LoadedDirectory out;
+  out.path = path_;
   out.plan = *std::move(plan);
   std::vector<std::string> names;
   POOLMARK_ASSIGN_OR_RETURN(std::vector<Arm> arms, LoadArms(&names));
@@ -114,8 +144,13 @@ Result<LoadedDirectory> Directory::Load(bool keep_responses) const {
     }
     std::string file = File(absl::StrCat("answers_", arm.label, ".jsonl"));
     POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
-    POOLMARK_ASSIGN_OR_RETURN(std::vector<Answer> answers, DecodeAnswers(text, file, keep_responses));
+    POOLMARK_ASSIGN_OR_RETURN(std::vector<Answer> answers, DecodeAnswers(text, file, keep_texts));
     POOLMARK_RETURN_IF_ERROR(CheckAnswers(out.plan, arm, answers, file));
+    if (arm.role != "candidate" && (arm.engagement_measured || arm.counters)) {
+      out.warnings.push_back(
+          absl::StrCat("arm_", arm.label,
+                       ".json has blend counters, which only a candidate's pass has: they are ignored"));
+    }
     out.passes.push_back({std::move(arm), std::move(answers)});
   }
   for (const std::string& name : names) {
@@ -130,9 +165,14 @@ Result<LoadedDirectory> Directory::Load(bool keep_responses) const {
   return out;
 }
 
-Status Directory::DeleteRole(const std::string& role) const {
+// The summary goes first: it never stands beside other rows.
+Status Directory::DeleteResults() const {
   for (const char* name : {"summary.json", "report.html", "rows.jsonl", "statistics.json"})
     POOLMARK_RETURN_IF_ERROR(Delete(File(name)));
+  return SyncDirectory(path_);
+}
+
+Status Directory::DeleteRole(const std::string& role) const {
   POOLMARK_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDir(path_));
   auto of_role = [&](const std::string& label) {
     return role == "reference" ? label.starts_with("reference_") : label == role;
@@ -151,8 +191,9 @@ Status Directory::SavePass(const Arm& arm, const std::string& answers_text, bool
   std::string answers_file = File(absl::StrCat("answers_", arm.label, ".jsonl"));
   std::string arm_file = File(absl::StrCat("arm_", arm.label, ".json"));
   // Everything is on disk before anything older goes: a full disk leaves the last complete pass.
-  POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(answers_file + ".tmp", answers_text));
-  POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(arm_file + ".tmp", text));
+  POOLMARK_RETURN_IF_ERROR(WriteSynced(answers_file + ".tmp", answers_text));
+  POOLMARK_RETURN_IF_ERROR(WriteSynced(arm_file + ".tmp", text));
+  POOLMARK_RETURN_IF_ERROR(DeleteResults());
   if (first_of_role) POOLMARK_RETURN_IF_ERROR(DeleteRole(arm.role));
   POOLMARK_RETURN_IF_ERROR(RenameDurably(answers_file + ".tmp", answers_file));
   return RenameDurably(arm_file + ".tmp", arm_file);
@@ -162,8 +203,7 @@ Status Directory::SaveResults(const std::string& rows, const std::string& statis
                               const std::string& summary) const {
   const std::pair<const char*, const std::string*> files[] = {
       {"rows.jsonl", &rows}, {"statistics.json", &statistics}, {"summary.json", &summary}};
-  for (const auto& [name, text] : files)
-    POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(File(name) + ".tmp", *text));
+  for (const auto& [name, text] : files) POOLMARK_RETURN_IF_ERROR(WriteSynced(File(name) + ".tmp", *text));
   POOLMARK_RETURN_IF_ERROR(Delete(File("summary.json")));
   POOLMARK_RETURN_IF_ERROR(Delete(File("report.html")));  // it shows the older summary
   for (const auto& [name, text] : files)

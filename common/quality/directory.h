@@ -4,6 +4,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
@@ -12,9 +13,25 @@
 namespace poolmark::quality {
 
 struct LoadedDirectory {
+  std::string path;
   Plan plan;
   std::vector<Pass> passes;           // reference_1.., control, candidate
   std::vector<std::string> warnings;  // what was ignored, by name
+};
+
+// Keeps other writers out of a results directory while it lives: a second run or analyze is refused.
+class DirectoryLock {
+ public:
+  // The directory must exist.
+  static Result<DirectoryLock> Take(const std::string& path);
+  DirectoryLock(DirectoryLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+  ~DirectoryLock();
+
+ private:
+  explicit DirectoryLock(int fd) : fd_(fd) {}
+  int fd_;
 };
 
 class Directory {
@@ -24,20 +41,21 @@ class Directory {
   std::string File(const std::string& name) const;
 
   // plan.json, or nothing when there is none. Another schema_version is refused.
-  Result<std::optional<Plan>> LoadPlan() const;
+  // `keep_messages` false drops the prompts.
+  Result<std::optional<Plan>> LoadPlan(bool keep_messages = true) const;
   // The first run's plan: manifest.jsonl, then plan.json, whose presence makes both valid.
   Status SavePlan(const Plan& plan) const;
 
   // Plan and every finished pass. Refuses other schema versions, arms of another plan, answers that are not
   // the plan's questions in order. Answers without an arm file are ignored with a warning; .tmp files are
-  // never read.
-  Result<LoadedDirectory> Load(bool keep_responses) const;
+  // never read. `keep_texts` false drops prompts and full responses, which a comparison does not need.
+  Result<LoadedDirectory> Load(bool keep_texts) const;
   // Only the arm files' versions and labels: what `run` checks before it starts.
   Status CheckArms() const;
 
-  // A finished pass: answers first, the arm file last. The role's first new pass deletes, once its own files
-  // are on disk under .tmp, the role's earlier files and what analyze made of them (summary first, each arm
-  // file before its answers).
+  // A finished pass: answers first, the arm file last. Once they are on disk under .tmp, what analyze made of
+  // earlier passes goes (summary first), and with the role's first new pass the role's earlier files (each
+  // arm file before its answers).
   Status SavePass(const Arm& arm, const std::string& answers_text, bool first_of_role) const;
 
   // rows.jsonl, statistics.json, then summary.json. All are on disk under .tmp before the older summary goes,
@@ -47,6 +65,7 @@ class Directory {
                      const std::string& summary) const;
 
  private:
+  Status DeleteResults() const;
   Status DeleteRole(const std::string& role) const;
   Result<std::vector<Arm>> LoadArms(std::vector<std::string>* names) const;
   std::string path_;

@@ -8,20 +8,10 @@
 namespace poolmark::quality {
 namespace {
 
-struct PerQuestion {
-  std::vector<double> blended, requested, reused, expected;
-};
-
-PerQuestion Collect(const Plan& plan, const Pass& candidate) {
-  PerQuestion out;
-  for (size_t i = 0; i < candidate.answers.size(); ++i) {
-    const Counters counters = candidate.answers[i].counters.value_or(Counters{});
-    out.blended.push_back(counters.non_prefix_hit_tokens);
-    out.requested.push_back(counters.requested_tokens);
-    out.reused.push_back(counters.reused());
-    out.expected.push_back(static_cast<double>(plan.samples[i].expected_reused_tokens.value_or(0)));
-  }
-  return out;
+std::vector<bool> WereRead(const Pass& candidate) {
+  std::vector<bool> read;
+  for (const Answer& answer : candidate.answers) read.push_back(answer.counters.has_value());
+  return read;
 }
 
 std::optional<double> Lowest(const std::vector<double>& values) {
@@ -34,6 +24,25 @@ std::string Share(double value) {
 }
 
 }  // namespace
+
+std::vector<double> BlendWindows(const Pass& candidate) {
+  std::vector<double> blended, requested;
+  for (const Answer& answer : candidate.answers) {
+    const Counters counters = answer.counters.value_or(Counters{});
+    blended.push_back(counters.non_prefix_hit_tokens);
+    requested.push_back(counters.requested_tokens);
+  }
+  return WindowShares(blended, requested, false, WereRead(candidate));
+}
+
+std::vector<double> ReuseWindows(const Plan& plan, const Pass& candidate) {
+  std::vector<double> reused, expected;
+  for (size_t i = 0; i < candidate.answers.size(); ++i) {
+    reused.push_back(candidate.answers[i].counters.value_or(Counters{}).reused());
+    expected.push_back(static_cast<double>(plan.samples[i].expected_reused_tokens.value_or(0)));
+  }
+  return WindowShares(reused, expected, true, WereRead(candidate));
+}
 
 std::optional<int64_t> ExpectedTokens(const Plan& plan) {
   int64_t total = 0;
@@ -50,15 +59,13 @@ Engagement EngagementOf(const Plan& plan, const Pass& candidate, const VerdictSe
   e.gate = reuse_gate ? "reuse" : "blend_share";
   if (!candidate.arm.engagement_measured || !candidate.arm.counters) return e;
   const Counters& pass = *candidate.arm.counters;
-  PerQuestion per = Collect(plan, candidate);
-  bool windows = candidate.answers.size() >= kWindow;
   e.measured = true;
   e.stale_chunks = pass.stale_chunks;
   e.segmented_prefix_hit_tokens = pass.segmented_prefix_hit_tokens;
   e.fingerprints_registered = pass.fingerprints_registered;
   e.blend_share = pass.requested_tokens > 0 ? pass.non_prefix_hit_tokens / pass.requested_tokens : 0.0;
-  e.min_window_share = windows
-                           ? Lowest(WindowShares(per.blended, per.requested, false)).value_or(e.blend_share)
+  e.min_window_share = candidate.answers.size() >= kWindow
+                           ? Lowest(BlendWindows(candidate)).value_or(e.blend_share)
                            : e.blend_share;
   if (!reuse_gate) {
     e.engaged = e.blend_share >= settings.min_blend_share && e.min_window_share >= settings.min_blend_share;
@@ -68,7 +75,8 @@ Engagement EngagementOf(const Plan& plan, const Pass& candidate, const VerdictSe
   e.engaged = false;  // a plan that expects nothing cannot show reuse
   if (!expected || *expected == 0) return e;
   e.reuse_ratio = pass.reused() / static_cast<double>(*expected);
-  e.min_window_reuse_ratio = windows ? Lowest(WindowShares(per.reused, per.expected, true)) : e.reuse_ratio;
+  e.min_window_reuse_ratio =
+      candidate.answers.size() >= kWindow ? Lowest(ReuseWindows(plan, candidate)) : e.reuse_ratio;
   e.engaged = *e.reuse_ratio >= settings.min_reuse_ratio &&
               e.min_window_reuse_ratio.value_or(*e.reuse_ratio) >= settings.min_reuse_ratio;
   return e;

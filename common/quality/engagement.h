@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/quality/types.h"
 
@@ -10,6 +11,11 @@ namespace poolmark::quality {
 
 // Sum over the plan; nothing when a question has no figure (older plans).
 std::optional<int64_t> ExpectedTokens(const Plan& plan);
+
+// Share of the blended in the looked-up tokens, and of the reused in the expected ones, over the windows of
+// ten questions. Tokens whose reading failed are in the next one that did not.
+std::vector<double> BlendWindows(const Pass& candidate);
+std::vector<double> ReuseWindows(const Plan& plan, const Pass& candidate);
 
 // The engagement block of summary.json. Blend gate: share of looked-up tokens served by blending, over the
 // pass and its lowest window; concatenated: reused over expected tokens.

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "common/base/json_repair.h"
 #include "common/quality/digests.h"
-#include "common/quality/json_text.h"
 #include "common/quality/sender.h"
 
 namespace poolmark::quality {
@@ -102,7 +102,7 @@ class Caller {
       return Unavailable(
           where, absl::StrCat("answered ", response.status, ": ", ValidUtf8(response.body.substr(0, 120))));
     }
-    POOLMARK_ASSIGN_OR_RETURN(Json json, ParseJson(RepairJsonText(response.body), where));
+    POOLMARK_ASSIGN_OR_RETURN(Json json, ParseJson(RepairJson(response.body), where));
     contact->answered = true;
     // Only what the judge says, not what it thinks.
     auto text = json.is_object() ? Json::json_pointer("/choices/0/message/content") : Json::json_pointer("/");
@@ -145,6 +145,9 @@ class Pool {
     size_t threads = std::min<size_t>(static_cast<size_t>(std::max(options.parallel, 1)), work.size());
     std::vector<std::jthread> running;
     for (size_t i = 0; i < threads; ++i) running.emplace_back([this] { Loop(); });
+    running.clear();  // joins
+    table->unrated = progress_.unrated;
+    table->not_asked = static_cast<int64_t>(work.size()) - progress_.done;
   }
   const Status& status() const { return status_; }
 
@@ -166,7 +169,10 @@ class Pool {
       }
       if (rating.score()) table_->by_key[work_[i].key] = rating;
       ++progress_.done;
-      if (!rating.score()) ++progress_.unrated;
+      if (!rating.score()) {
+        ++progress_.unrated;
+        table_->problem = problem;
+      }
       progress_.total = static_cast<int64_t>(work_.size());
       if (context_.progress) context_.progress(progress_);
     }

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
+#include "common/base/json_text.h"
 #include "common/quality/codec_parts.h"
-#include "common/quality/json_text.h"
 
 namespace poolmark::quality {
 namespace {

@@ -36,6 +36,9 @@ Result<Plan> BuildPlan(const Settings& settings, const std::vector<Question>& qu
 // identity for two or more (decision Q8).
 std::vector<size_t> MeasuredOrder(int64_t seed, const std::string& qid, size_t passages);
 
+// Why two plans have different fingerprints: "chunk_size is 16, the directory's is 256; ...".
+std::string PlanDifferences(const Plan& ours, const Plan& directorys);
+
 // What must hold for every plan of ours and whatever digests can show for a foreign one: dense ids, digests,
 // references between records, blocks found in their store requests. Empty when sound.
 std::vector<std::string> PlanProblems(const Plan& plan);

@@ -83,7 +83,7 @@ template <class Count>
 Result<Block> Aligner::Pad(const std::string& text, const std::string& seed, const Count& count) {
   POOLMARK_ASSIGN_OR_RETURN(int64_t bare, count(text));
   int64_t missing = (chunk_size_ - bare % chunk_size_) % chunk_size_;
-  Block best{text, 0};
+  Block best{text, 0, bare};
   if (missing == 0) return best;
   int64_t closest = chunk_size_;
   for (int variant = 0; variant < 4; ++variant) {
@@ -94,7 +94,7 @@ Result<Block> Aligner::Pad(const std::string& text, const std::string& seed, con
       int64_t off = bare + missing - padded;
       if (std::abs(off) < closest) {
         closest = std::abs(off);
-        best = {text + filler, padded - bare};
+        best = {text + filler, padded - bare, padded};
       }
       if (off == 0) return best;
       // A unit may be several tokens: step by what one cost so far.
@@ -117,21 +117,31 @@ Result<int64_t> Aligner::HeadTokens(const std::string& content) {
   return differ.first - one.begin();
 }
 
+Result<int64_t> Aligner::TokensBehind(const std::string& text) {
+  // Tokenizers may treat the beginning of a text in a way of its own (a mark for the missing space, say), and
+  // in a prompt a passage never stands there: so it is counted behind the end of another block.
+  if (anchor_.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(std::string filler, Filler(2, "anchor", 0));
+    anchor_ = "Passage:\n" + filler;
+    POOLMARK_ASSIGN_OR_RETURN(tokenizer::TokenIds ids, tokenizer_->Encode(anchor_));
+    anchor_tokens_ = static_cast<int64_t>(ids.size());
+  }
+  POOLMARK_ASSIGN_OR_RETURN(tokenizer::TokenIds ids, tokenizer_->Encode(anchor_ + text));
+  return static_cast<int64_t>(ids.size()) - anchor_tokens_;
+}
+
 Result<Block> Aligner::System() {
-  if (filler_ == "none") return Block{SystemText(), 0};
+  if (filler_ == "none") return Block{SystemText(), 0, 0};
   return Pad(SystemText(), "system", [&](const std::string& text) { return HeadTokens(text); });
 }
 
 Result<Block> Aligner::Passage(const std::string& passage) {
   auto found = passages_.find(passage);
   if (found != passages_.end()) return found->second;
-  Block block{PassageText(passage), 0};
+  Block block{PassageText(passage), 0, 0};
   if (filler_ != "none") {
-    POOLMARK_ASSIGN_OR_RETURN(block,
-                              Pad(block.text, passage, [&](const std::string& text) -> Result<int64_t> {
-                                POOLMARK_ASSIGN_OR_RETURN(tokenizer::TokenIds ids, tokenizer_->Encode(text));
-                                return static_cast<int64_t>(ids.size());
-                              }));
+    POOLMARK_ASSIGN_OR_RETURN(
+        block, Pad(block.text, passage, [&](const std::string& text) { return TokensBehind(text); }));
   }
   passages_.emplace(passage, block);
   return block;

@@ -18,6 +18,7 @@ namespace poolmark::quality {
 struct Block {
   std::string text;
   int64_t pad_tokens = 0;
+  int64_t tokens = 0;  // with the padding; 0: not counted (filler none)
 };
 
 // What precedes the passages, and what follows them.
@@ -45,6 +46,8 @@ class Aligner {
   template <class Count>
   Result<Block> Pad(const std::string& text, const std::string& seed, const Count& count);
   Result<std::string> Filler(int64_t units, const std::string& seed, int variant);
+  // The tokens of a text behind another block.
+  Result<int64_t> TokensBehind(const std::string& text);
   // The chat's tokens that precede whatever follows `content`.
   Result<int64_t> HeadTokens(const std::string& content);
 
@@ -55,6 +58,8 @@ class Aligner {
   std::string kwargs_json_;
   std::vector<std::string> words_;  // single tokens, found on first use of the words filler
   std::map<std::string, Block> passages_;
+  std::string anchor_;
+  int64_t anchor_tokens_ = 0;
   int misaligned_ = 0;
 };
 

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/html.h"
+#include "common/base/json.h"
+#include "common/quality/engagement.h"
 #include "common/quality/report_text.h"
 
 namespace poolmark::quality {
@@ -25,6 +27,7 @@ table { border-collapse: collapse; width: 100%; } th, td { text-align: left; pad
 th { font-weight: 600; color: var(--soft); } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 svg text { fill: var(--soft); font: 11px system-ui, sans-serif; } svg .axis { stroke: var(--line); } svg .mark { stroke: var(--ink); fill: var(--ink); }
 svg .bar { fill: var(--bar); } svg .low { fill: var(--bad); } svg .limit { stroke: var(--warn); stroke-dasharray: 4 3; }
+svg .better { fill: var(--good); } td.share { width: 40%; } td.share svg { width: 100%; height: .8em; display: block; }
 .answer { white-space: pre-wrap; overflow-wrap: anywhere; } code { font-size: .9em; }
 )";
 
@@ -174,14 +177,7 @@ class Page {
     }
     bool reuse = e.gate == "reuse";
     double limit = reuse ? s_.verdict_settings.min_reuse_ratio : s_.verdict_settings.min_blend_share;
-    std::vector<double> top, bottom;
-    for (size_t i = 0; i < candidate->answers.size(); ++i) {
-      Counters c = candidate->answers[i].counters.value_or(Counters{});
-      top.push_back(reuse ? c.reused() : c.non_prefix_hit_tokens);
-      bottom.push_back(reuse ? static_cast<double>(d_.plan.samples[i].expected_reused_tokens.value_or(0))
-                             : c.requested_tokens);
-    }
-    std::vector<double> shares = WindowShares(top, bottom, reuse);
+    std::vector<double> shares = reuse ? ReuseWindows(d_.plan, *candidate) : BlendWindows(*candidate);
     double highest = std::max(1.0, shares.empty() ? 0.0 : *std::max_element(shares.begin(), shares.end()));
     auto y = [&](double share) { return 130 - share / highest * 115; };
     absl::StrAppend(&out_, "<svg viewBox=\"0 0 700 155\" width=\"100%\" role=\"img\" aria-label=\"",
@@ -225,10 +221,34 @@ class Page {
   }
 
   void Losses() {
-    out_ += "<h2>Losses</h2><table><tr><th>tag</th><th class=\"n\">questions</th></tr>";
-    for (const auto& [tag, count] : s_.loss_tags)
-      absl::StrAppend(&out_, "<tr><td>", EscapeHtml(tag), "</td><td class=\"n\">", count, "</td></tr>");
+    // What a tag says, in words; lost ones in the colour of losses.
+    static const std::map<std::string, std::pair<const char*, const char*>> kMeanings = {
+        {"none", {"bar", "same score as reference_1"}},
+        {"candidate_higher", {"better", "the candidate scores higher"}},
+        {"empty", {"low", "no complete answer"}},
+        {"abstention", {"low", "said that the passages lack the answer"}},
+        {"wrong_value", {"low", "answered with another text of the prompt"}},
+        {"wording", {"low", "anything else"}}};
+    int64_t most = 1;
+    for (const auto& [tag, count] : s_.loss_tags) most = std::max(most, count);
+    out_ += "<h2>Losses</h2><table>";
+    for (const auto& [tag, count] : s_.loss_tags) {
+      auto found = kMeanings.find(tag);
+      absl::StrAppend(&out_, "<tr><td>", EscapeHtml(tag), "</td><td class=\"soft\">",
+                      found == kMeanings.end() ? "" : found->second.second, "</td><td class=\"n\">", count,
+                      "</td><td class=\"share\"><svg viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" "
+                      "aria-hidden=\"true\"><rect class=\"",
+                      found == kMeanings.end() ? "bar" : found->second.first, "\" height=\"10\" width=\"",
+                      Number(100.0 * static_cast<double>(count) / static_cast<double>(most)),
+                      "\"/></svg></td></tr>");
+    }
     out_ += "</table>\n";
+    if (a_.statistics.judged_twice > 0) {
+      absl::StrAppend(&out_, "<p>The judge's two prompts disagree on ", a_.statistics.judge_disagreements,
+                      " of ", a_.statistics.judged_twice,
+                      " answers (mean difference, answer first minus reference first: ",
+                      Number(a_.statistics.judge_order_bias), ").</p>\n");
+    }
     // Where the evidence stood in lost and in all questions.
     std::map<int64_t, std::pair<int64_t, int64_t>> by_shift;  // measured - stored position -> lost, all
     for (const Row& row : a_.rows) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
@@ -31,8 +32,11 @@ std::string Padded(std::string text, size_t width) {
 
 void ArmLine(const Summary& s, const std::string& label, double mean, const PairedComparison* against,
              std::string* out) {
-  absl::StrAppend(out, "  ", Padded(label, 12), " mean ", Fixed3(mean));
-  if (against != nullptr) absl::StrAppend(out, "  delta ", Fixed3(against->delta), PlusMinus(*against));
+  const bool scored = s.num_questions > s.unscored_questions;
+  absl::StrAppend(out, "  ", Padded(label, 12),
+                  scored ? " mean " + Fixed3(mean) : std::string(" not scored"));
+  if (against != nullptr && scored)
+    absl::StrAppend(out, "  delta ", Fixed3(against->delta), PlusMinus(*against));
   if (const ArmCounts* counts = Find(s.arm_counts, label)) {
     absl::StrAppend(out, "  answered ", counts->answered, ", empty ", counts->empty, ", abstained ",
                     counts->abstained);
@@ -149,16 +153,18 @@ std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& direct
                     row.loss_tag.value_or("not scored"), "\n");
     if (sample != nullptr) absl::StrAppend(&out, "  question   ", Printable(sample->question), "\n");
     for (const std::string& gold : row.gold) absl::StrAppend(&out, "  gold       ", Printable(gold), "\n");
+    size_t width = 9;
+    for (const auto& [label, answer] : row.answers) width = std::max(width, label.size());
     for (const auto& [label, answer] : row.answers) {
       const std::optional<double>* score = Find(row.scores, label);
-      absl::StrAppend(&out, "  ", Padded(label, 11),
+      absl::StrAppend(&out, "  ", Padded(label, width + 2),
                       score != nullptr && *score ? Fixed3(**score) : std::string("-    "), "  ",
                       answer.empty() ? std::string("(no complete answer)") : Printable(answer), "\n");
       if (!options.responses || sample == nullptr) continue;
       for (const Pass& pass : directory.passes) {
         if (pass.arm.label == label)
-          absl::StrAppend(&out, "             response: ", Printable(pass.answers[found->second].response),
-                          "\n");
+          absl::StrAppend(&out, std::string(width + 4, ' '),
+                          "response: ", Printable(pass.answers[found->second].response), "\n");
       }
     }
     for (const EvidencePlace& e : row.evidence) {
@@ -191,7 +197,20 @@ std::vector<std::string> WhyNotComparable(const Summary& a, const Summary& b, co
   differ("verdict_metric", a.verdict_settings.metric, b.verdict_settings.metric);
   differ("judge_model", a.verdict_settings.judge_model.value_or("none"),
          b.verdict_settings.judge_model.value_or("none"));
-  differ("settings", a.settings_json, b.settings_json);
+  Result<Json> left = ParseJson(a.settings_json);
+  Result<Json> right = ParseJson(b.settings_json);
+  if (left.ok() && right.ok() && left->is_object() && right->is_object()) {
+    Json keys = *left;
+    keys.update(*right);
+    for (const auto& [key, value] : keys.items()) {
+      auto text = [&, name = key](const Json& settings) {
+        auto at = settings.find(name);
+        if (at == settings.end()) return std::string("absent");
+        return at->is_string() ? at->get<std::string>() : DumpJson(*at).value_or("?");
+      };
+      differ(key.c_str(), text(*left), text(*right));
+    }
+  }
   if (a_plan != nullptr && b_plan != nullptr)
     differ("prompts_digest", a_plan->prompts_digest, b_plan->prompts_digest);
   if (out.empty()) out.push_back("the prompts: data set, tokenizer or prompt text");

@@ -17,31 +17,6 @@
 namespace poolmark::quality {
 namespace {
 
-// Which settings of two plans differ, as "chunk_size is 16, the directory's is 256".
-std::string Differences(const Settings& ours, const Settings& theirs) {
-  std::vector<std::string> out;
-  auto compare = [&](const char* name, const auto& a, const auto& b) {
-    if (a != b) out.push_back(absl::StrCat(name, " is ", a, ", the directory's is ", b));
-  };
-  compare("model", ours.model, theirs.model);
-  compare("dataset", ours.dataset, theirs.dataset);
-  compare("task", ours.task, theirs.task);
-  compare("scenario", ours.scenario, theirs.scenario);
-  compare("num_samples (--limit)", ours.num_samples, theirs.num_samples);
-  compare("chunk_size", ours.chunk_size, theirs.chunk_size);
-  compare("max_output_tokens", ours.max_output_tokens, theirs.max_output_tokens);
-  compare("template_kwargs", TemplateKwargsJson(ours.template_kwargs),
-          TemplateKwargsJson(theirs.template_kwargs));
-  compare("seed", ours.seed, theirs.seed);
-  compare("filler", ours.filler.value_or("absent"), theirs.filler.value_or("absent"));
-  compare("min_unit_tokens", ours.min_unit_tokens.value_or(-1), theirs.min_unit_tokens.value_or(-1));
-  std::string text;
-  for (const std::string& item : out) absl::StrAppend(&text, text.empty() ? "" : "; ", item);
-  if (text.empty())
-    text = "the settings are equal, but the prompts differ: data set, tokenizer or program version changed";
-  return text;
-}
-
 class Run {
  public:
   Run(const RunOptions& options, const RunContext& context)
@@ -50,6 +25,7 @@ class Run {
   Result<RunReport> Go() {
     POOLMARK_RETURN_IF_ERROR(Check());
     POOLMARK_RETURN_IF_ERROR(MakeDirs(options_.out));
+    POOLMARK_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Take(options_.out));
     // Refuse another schema before any work.
     POOLMARK_ASSIGN_OR_RETURN(std::optional<Plan> existing, directory_.LoadPlan());
     POOLMARK_RETURN_IF_ERROR(directory_.CheckArms());
@@ -57,10 +33,9 @@ class Run {
     if (Interrupted()) return Finished();
     if (existing) {
       if (existing->plan_fingerprint != plan_.plan_fingerprint) {
-        return Precondition(
-            directory_.File("plan.json"),
-            absl::StrCat("is of another plan: ", Differences(plan_.settings, existing->settings)),
-            "use the same settings, or another --out");
+        return Precondition(directory_.File("plan.json"),
+                            absl::StrCat("is of another plan: ", PlanDifferences(plan_, *existing)),
+                            "use the same settings, or another --out");
       }
     } else {
       plan_.created_at = IsoLocal(context_.clock->Wall());
@@ -99,6 +74,8 @@ class Run {
       return InvalidInput("--reference-repeats",
                           absl::StrCat("is ", options_.reference_repeats, ", at least 1 is needed"));
     }
+    if (options_.request_timeout <= Nanoseconds(0))
+      return InvalidInput("--timeout", "is 0, a time above 0 is needed");
     if (!options_.blend_metrics_url.empty() && options_.candidate_url.empty()) {
       return InvalidInput("--capture-blend-metrics", "is for the candidate, which is not run",
                           "give --candidate-url");
@@ -115,7 +92,8 @@ class Run {
 
   Result<std::unique_ptr<tokenizer::Tokenizer>> OpenTokenizer() const {
     if (!options_.tokenizer.empty()) return tokenizer::OpenLocal(options_.tokenizer);
-    for (const std::string& url : {options_.reference_url, options_.control_url, options_.candidate_url}) {
+    for (const std::string& url :
+         {options_.tokenize_url, options_.reference_url, options_.control_url, options_.candidate_url}) {
       if (!url.empty())
         return tokenizer::OpenEndpoint(context_.client, ServerRoot(url), options_.settings.model);
     }
@@ -123,7 +101,10 @@ class Run {
   }
 
   Status MakePlan() {
-    POOLMARK_ASSIGN_OR_RETURN(std::string file, ResolveDataset(options_.settings.dataset));
+    std::string file = options_.dataset_file;
+    if (file.empty()) {
+      POOLMARK_ASSIGN_OR_RETURN(file, ResolveDataset(options_.settings.dataset));
+    }
     POOLMARK_ASSIGN_OR_RETURN(std::vector<Question> questions,
                               ReadDataset(file, options_.settings.num_samples));
     POOLMARK_ASSIGN_OR_RETURN(std::unique_ptr<tokenizer::Tokenizer> tokenizer, OpenTokenizer());

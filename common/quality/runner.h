@@ -18,7 +18,9 @@ namespace poolmark::quality {
 struct RunOptions {
   std::string out;
   Settings settings;
-  std::string tokenizer;      // a tokenizer.json or its directory; "": the first arm's tokenize endpoint
+  std::string dataset_file;   // the records of settings.dataset; "": ResolveDataset() finds them
+  std::string tokenizer;      // a tokenizer.json or its directory; "": a tokenize endpoint
+  std::string tokenize_url;   // of the engine that is asked for tokens; "": the first arm's
   std::string reference_url;  // "": this arm is not run
   std::string control_url;
   std::string candidate_url;

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
-#include "common/quality/json_text.h"
+#include "common/base/json_text.h"
 #include "common/quality/plan.h"
 #include "common/quality/unicode.h"
 
@@ -85,10 +85,37 @@ Status CheckSettings(const Settings& s) {
   if (!concatenated && filler != "dots" && filler != "dashes" && filler != "words") {
     fail("--filler", absl::StrCat("is '", filler, "', one of dots, dashes, words is needed"));
   }
-  if (concatenated && s.min_unit_tokens.value_or(0) < 1) fail("--min-unit-tokens", "at least 1 is needed");
+  if (concatenated && s.min_unit_tokens.value_or(0) < 1)
+    fail("--min-unit-tokens", absl::StrCat("is ", s.min_unit_tokens.value_or(0), ", at least 1 is needed"));
   if (!concatenated && s.min_unit_tokens)
     fail("--min-unit-tokens", "is for the concatenated scenario", "leave it out");
   return errors.empty() ? absl::OkStatus() : ToStatus(errors);
+}
+
+std::string PlanDifferences(const Plan& our_plan, const Plan& directorys) {
+  const Settings& ours = our_plan.settings;
+  const Settings& theirs = directorys.settings;
+  std::vector<std::string> out;
+  auto compare = [&](const char* name, const auto& a, const auto& b) {
+    if (a != b) out.push_back(absl::StrCat(name, " is ", a, ", the directory's is ", b));
+  };
+  compare("model", ours.model, theirs.model);
+  compare("dataset", ours.dataset, theirs.dataset);
+  compare("task", ours.task, theirs.task);
+  compare("scenario", ours.scenario, theirs.scenario);
+  compare("num_samples (--limit)", ours.num_samples, theirs.num_samples);
+  compare("chunk_size", ours.chunk_size, theirs.chunk_size);
+  compare("max_output_tokens", ours.max_output_tokens, theirs.max_output_tokens);
+  compare("template_kwargs", TemplateKwargsJson(ours.template_kwargs),
+          TemplateKwargsJson(theirs.template_kwargs));
+  compare("seed", ours.seed, theirs.seed);
+  compare("filler", ours.filler.value_or("absent"), theirs.filler.value_or("absent"));
+  compare("min_unit_tokens", ours.min_unit_tokens.value_or(-1), theirs.min_unit_tokens.value_or(-1));
+  std::string text;
+  for (const std::string& item : out) absl::StrAppend(&text, text.empty() ? "" : "; ", item);
+  if (text.empty())
+    text = "the settings are equal, but the prompts differ: data set, tokenizer or program version changed";
+  return text;
 }
 
 }  // namespace poolmark::quality

@@ -79,22 +79,25 @@ Decision Decide(double delta, std::optional<double> standard_error, int64_t ques
 }
 
 std::vector<double> WindowShares(const std::vector<double>& numerators,
-                                 const std::vector<double>& denominators, bool skip_empty) {
+                                 const std::vector<double>& denominators, bool skip_empty,
+                                 const std::vector<bool>& read) {
   std::vector<double> shares;
-  size_t n = numerators.size();
-  size_t width = n < kWindow ? n : kWindow;
-  for (size_t begin = 0; width > 0 && begin + width <= n; begin += width) {
-    double top = 0;
-    double bottom = 0;
-    for (size_t i = begin; i < begin + width; ++i) {
-      top += numerators[i];
-      bottom += denominators[i];
-    }
+  const size_t n = numerators.size();
+  const size_t width = std::min(n, kWindow);
+  double top = 0;
+  double bottom = 0;
+  for (size_t i = 0; i < n; ++i) {
+    top += numerators[i];
+    bottom += denominators[i];
+    const bool end = (i + 1) % width == 0;
+    // Without a reading at its end, the window's last tokens are in the next window's first reading.
+    if (!end || (!read.empty() && !read[i])) continue;
     if (bottom > 0) {
       shares.push_back(top / bottom);
     } else if (!skip_empty) {
       shares.push_back(0.0);
     }
+    top = bottom = 0;
   }
   return shares;
 }

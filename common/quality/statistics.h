@@ -31,9 +31,11 @@ Decision Decide(double delta, std::optional<double> standard_error, int64_t ques
 
 inline constexpr size_t kWindow = 10;
 // Shares over the windows [0, 10), [10, 20), ...; a shorter tail is left out, fewer than 10 questions are one
-// window (decision Q4). `skip_empty` leaves windows with denominator 0 out, else their share is 0.
+// window (decision Q4). `skip_empty` leaves windows with denominator 0 out, else their share is 0. `read`
+// (empty: all) says which questions have a reading: a window without one at its end is joined with the next.
 std::vector<double> WindowShares(const std::vector<double>& numerators,
-                                 const std::vector<double>& denominators, bool skip_empty);
+                                 const std::vector<double>& denominators, bool skip_empty,
+                                 const std::vector<bool>& read = {});
 
 // Two-sided exact sign test (McNemar for 0/1 scores): the chance of a split at least as uneven as `losses` to
 // `wins` if both were equally likely. 1 without any.

@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
+#include "common/base/json_text.h"
 #include "common/quality/analyze.h"
 #include "common/quality/codec_parts.h"
-#include "common/quality/json_text.h"
 
 namespace poolmark::quality {
 

@@ -58,7 +58,7 @@ class Verifier {
 
   Result<VerifyReport> Run() {
     POOLMARK_ASSIGN_OR_RETURN(loaded_, directory_.Load(true));
-    for (const std::string& warning : loaded_.warnings) Problem(warning);
+    report_.warnings = loaded_.warnings;
     Checked(absl::StrCat("plan.json: ", loaded_.plan.samples.size(), " questions, ",
                          loaded_.plan.store_requests.size(), " store requests"));
     for (const std::string& problem : PlanProblems(loaded_.plan)) Problem("plan.json: " + problem);
@@ -90,11 +90,25 @@ class Verifier {
   }
 
   void Answers(const Pass& pass) {
+    const Arm& arm = pass.arm;
+    const std::string file = absl::StrCat("arm_", arm.label, ".json: ");
+    if (arm.role != "candidate" &&
+        (arm.engagement_measured || arm.counters || !arm.blend_metrics_url.empty()))
+      Problem(file + "only a candidate's pass may have blend metrics");
+    if (arm.engagement_measured != arm.counters.has_value())
+      Problem(file + "engagement_measured does not fit counters");
+    if (arm.engagement_measured != !arm.blend_metrics_url.empty())
+      Problem(file + "engagement_measured does not fit blend_metrics_url");
+    if (arm.role == "reference" && arm.store_failures != 0)
+      Problem(file + "store_failures of a reference pass, which sends no store requests");
     for (const Answer& a : pass.answers) {
       std::string want = a.successful ? ExtractAnswer(a.response) : "";
       if (want != a.answer)
         Problem(absl::StrCat("answers_", pass.arm.label, ".jsonl ", a.request_id,
                              ": the answer is not what the response's tags hold"));
+      if (a.counters && !arm.engagement_measured)
+        Problem(absl::StrCat("answers_", arm.label, ".jsonl ", a.request_id,
+                             ": counters in a pass without blend metrics"));
       if (a.successful != a.ttft_seconds.has_value())
         Problem(absl::StrCat("answers_", pass.arm.label, ".jsonl ", a.request_id,
                              ": ttft does not fit successful"));
@@ -122,6 +136,9 @@ class Verifier {
     POOLMARK_ASSIGN_OR_RETURN(Analysis again,
                               Analyze(loaded_, summary.verdict_settings,
                                       summary.verdict_settings.metric == "judge" ? &table : nullptr));
+    if (summary.invalid_reasons.empty() != (summary.verdict != Verdict::kInvalid))
+      Problem(absl::StrCat("summary.json says ", std::string(VerdictName(summary.verdict)), " with ",
+                           summary.invalid_reasons.size(), " reasons for INVALID"));
     // Compare values: another program's reasons and rounding are its own.
     again.summary.invalid_reasons.resize(summary.invalid_reasons.size());
     if (again.summary.verdict != summary.verdict) {
@@ -133,6 +150,19 @@ class Verifier {
     POOLMARK_ASSIGN_OR_RETURN(std::string have, EncodeSummary(summary));
     if (!SameText(OneLine(want), OneLine(have)))
       Problem("summary.json differs from what the files give; run analyze again");
+    if (std::string extra = directory_.File("statistics.json"); FileExists(extra)) {
+      POOLMARK_ASSIGN_OR_RETURN(std::string have_extra, ReadFile(extra, kMaxFile));
+      POOLMARK_ASSIGN_OR_RETURN(std::string want_extra, EncodeStatistics(again));
+      // Warnings are about the directory's state when it was analyzed.
+      Result<Json> want_json = ParseJson(want_extra);
+      Result<Json> have_json = ParseJson(have_extra, extra);
+      if (!have_json.ok()) return have_json.status();
+      for (Result<Json>* json : {&want_json, &have_json}) {
+        if ((*json)->is_object()) (*json)->erase("warnings");
+      }
+      if (!Same(*want_json, *have_json))
+        Problem("statistics.json differs from what the files give; run analyze again");
+    }
     POOLMARK_ASSIGN_OR_RETURN(std::string rows_text, ReadFile(directory_.File("rows.jsonl"), kMaxFile));
     POOLMARK_ASSIGN_OR_RETURN(std::vector<Row> rows, DecodeRows(rows_text, directory_.File("rows.jsonl")));
     POOLMARK_ASSIGN_OR_RETURN(std::string want_rows, EncodeRows(again.rows));

@@ -10,6 +10,7 @@ namespace poolmark::quality {
 
 struct VerifyReport {
   std::vector<std::string> checked;   // what was looked at
+  std::vector<std::string> warnings;  // what was ignored: passes that did not finish
   std::vector<std::string> problems;  // a line each; empty when all is as it should be
 };
 

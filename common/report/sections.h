@@ -21,6 +21,8 @@ std::string Table(const std::string& label, const std::vector<std::string>& head
 
 std::string PointTable(const results::SummaryPoint& point);
 std::string ComparisonSection(const results::SummaryFile& summary);
+// Nothing where no stack compresses KV.
+std::string AccuracySection(const Recomputed& job);
 std::string RepeatSection(const Recomputed& job);
 std::string TransferSection(const Recomputed& job);
 std::string StepsSection(const Recomputed& job);

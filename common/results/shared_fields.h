@@ -241,6 +241,7 @@ void Fields(V& visit, S& value) {
   visit("compression", value.compression);
   visit("verdict", value.verdict);
   visit("directory", value.directory);
+  visit("detail", value.detail);
 }
 
 template <class V, class S>

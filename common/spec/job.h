@@ -43,10 +43,17 @@ struct Slo {
   std::string name;  // a preset of deploy/slo
 };
 
+// The accuracy run of the job's stacks that compress KV (docs/quality.md, "Inside a job").
 struct AccuracySpec {
-  std::string dataset;
+  std::string dataset;      // hotpotqa, musique or a file, as written
+  std::string reference;    // a stack without compression; empty: the baseline, else the first such stack
   std::string metric = "match";
-  int limit = 0;
+  std::string scenario = "independent";
+  int limit = 200;  // questions; 0: all
+  int max_output_tokens = 2048;
+  int reference_repeats = 2;
+  double tolerance = 0.05;
+  std::string judge_url, judge_model;  // metric judge only
 };
 
 struct JobSpec {

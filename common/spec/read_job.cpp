@@ -189,6 +189,50 @@ void ReadPreflight(const Value& value, JobSpec* job) {
   map.Finish();
 }
 
+AccuracySpec ReadAccuracy(const Value& value) {
+  AccuracySpec read;
+  Map map(value);
+  if (auto dataset = map.Need("dataset", "hotpotqa, musique or a file")) {
+    read.dataset = dataset->Text().value_or("");
+    if (read.dataset.empty()) dataset->Fail("is empty", "write hotpotqa, musique or a file");
+  }
+  map.Text("reference", &read.reference);
+  map.OneOf("metric", {"match", "f1", "judge"}, &read.metric);
+  map.OneOf("scenario", {"independent", "reordered", "concatenated"}, &read.scenario);
+  map.Whole("limit", 0, 1'000'000, &read.limit);
+  map.Whole("max_output_tokens", 1, 1'000'000, &read.max_output_tokens);
+  map.Whole("reference_repeats", 1, 100, &read.reference_repeats);
+  if (auto tolerance = map.Get("tolerance"))
+    read.tolerance = tolerance->Number(0, 1).value_or(read.tolerance);
+  auto judge = map.Get("judge");
+  if (judge) {
+    Map inner(*judge);
+    if (auto url = inner.Need("url")) read.judge_url = url->Text().value_or("");
+    if (auto model = inner.Need("model")) read.judge_model = model->Text().value_or("");
+    inner.Finish();
+    if (read.metric != "judge")
+      judge->Fail(absl::StrCat("is for the metric judge, the metric is ", read.metric), "set metric: judge");
+  } else if (read.metric == "judge") {
+    value.Fail("the metric judge needs a judge", "add `judge: {url: http://…, model: …}`");
+  }
+  map.Finish();
+  return read;
+}
+
+// The stack of the reference arm must be one of the job's and compute without loss.
+void CheckReference(const Value& root, const JobSpec& job) {
+  if (!job.accuracy || job.accuracy->reference.empty() || job.stacks.empty()) return;
+  for (const StackSpec& stack : job.stacks) {
+    if (stack.name != job.accuracy->reference) continue;
+    if (stack.kv.compression != "none")
+      root.Fail(absl::StrCat("accuracy.reference '", stack.name, "' compresses KV (", stack.kv.compression,
+                             "), so its answers are no reference"),
+                "name a stack without compression");
+    return;
+  }
+  root.Fail(absl::StrCat("accuracy.reference '", job.accuracy->reference, "' is none of the job's stacks"));
+}
+
 }  // namespace
 
 Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const Files& files,
@@ -235,13 +279,7 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
   if (auto slo = map.Get("slo")) ReadSlo(*slo, presets, &job);
   if (auto preflight = map.Get("preflight")) ReadPreflight(*preflight, &job);
   if (auto accuracy = map.Get("accuracy")) {
-    AccuracySpec read;
-    Map inner(*accuracy);
-    if (auto dataset = inner.Need("dataset")) read.dataset = dataset->Text().value_or("");
-    inner.OneOf("metric", {"match", "f1", "judge"}, &read.metric);
-    inner.Whole("limit", 0, 1'000'000, &read.limit);
-    inner.Finish();
-    job.accuracy = read;
+    job.accuracy = ReadAccuracy(*accuracy);
   }
   if (auto deadline = map.Get("request_deadline"))
     job.request_deadline = deadline->Duration(std::chrono::seconds(1), std::chrono::hours(24));
@@ -258,6 +296,7 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
     if (baseline && !job.uses.empty())
       baseline->Fail(absl::StrCat("'", job.baseline, "' is none of the job's stacks"));
   }
+  CheckReference(*root, job);
   for (const StackSpec& stack : job.stacks) {
     for (const std::string& name : stack.required) {
       if (stack.params.at(name).empty()) {
@@ -301,7 +340,7 @@ Result<std::vector<std::string>> FilesOf(std::string_view job_yaml, const std::s
       if (member.second.IsMap()) add_path(member.second["file"]);
     }
   }
-  if (job["accuracy"].IsDefined() && job["accuracy"].IsMap()) add(job["accuracy"]["dataset"]);
+  if (job["accuracy"].IsDefined() && job["accuracy"].IsMap()) add_path(job["accuracy"]["dataset"]);
   return names;
 }
 

@@ -133,6 +133,12 @@ ProcessTemplate ReadProcess(const Value& value) {
     inner.Finish();
   }
   if (auto reset = map.Get("reset")) process.reset = ReadReset(*reset);
+  if (auto evict = map.Get("evict")) {
+    Map inner(*evict);
+    if (auto http = inner.Need("http", "a request such as POST /reset_prefix_cache"))
+      process.evict = http->Text().value_or("");
+    inner.Finish();
+  }
   if (auto empty = map.Get("empty")) process.empty = ReadEmpty(*empty);
   if (auto disk = map.Get("disk")) {
     if (disk->is_text()) {

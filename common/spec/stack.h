@@ -96,6 +96,7 @@ struct ProcessTemplate {
   ReadySpec ready;
   MetricsSpec metrics;
   ResetSpec reset;
+  std::string evict;  // "POST /reset_prefix_cache": empties its GPU cache and nothing below it; "": cannot
   EmptySpec empty;
   std::string disk;       // name of a directory made for it and deleted after: ${dir.<name>}
   std::string disk_path;  // where; empty: below the machine's disk. A shared directory names one path for all

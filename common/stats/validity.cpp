@@ -142,16 +142,19 @@ Verdict Judge(const Evidence& evidence) {
   JudgeState(evidence.state, &verdict);
   const AccuracyEvidence& accuracy = evidence.accuracy;
   if (!accuracy.compression.empty() && accuracy.compression != "none") {
+    // Only PASS says that the answers are right; the other three say that they are not, or nothing
+    // (docs/adr/0008).
+    const std::string compression = "KV compression is " + accuracy.compression;
+    const std::string detail = accuracy.detail.empty() ? "" : ": " + accuracy.detail;
     if (accuracy.verdict.empty()) {
-      verdict.reasons.push_back({Reason::kNoAccuracy, "KV compression is " + accuracy.compression +
-                                                          ", the job has no accuracy result"});
-    } else if (accuracy.verdict == "INVALID") {
-      verdict.reasons.push_back({Reason::kNoAccuracy, "KV compression is " + accuracy.compression +
-                                                          ", its accuracy result is INVALID (" +
-                                                          accuracy.directory + ")"});
+      verdict.reasons.push_back(
+          {Reason::kNoAccuracy, compression + ", the job has no accuracy result" + detail});
+    } else if (accuracy.verdict != "PASS") {
+      verdict.reasons.push_back({Reason::kNoAccuracy, compression + ", its accuracy result is " +
+                                                          accuracy.verdict + " (" + accuracy.directory + ")" +
+                                                          detail});
     } else {
-      verdict.notes.push_back("KV compression is " + accuracy.compression +
-                              ", accuracy: " + accuracy.verdict + " (" + accuracy.directory + ")");
+      verdict.notes.push_back(compression + ", accuracy: PASS (" + accuracy.directory + ")" + detail);
     }
   }
   if (!evidence.interrupted.empty()) verdict.reasons.push_back({Reason::kInterrupted, evidence.interrupted});

@@ -86,6 +86,7 @@ struct AccuracyEvidence {
   std::string compression = "none";
   std::string verdict;    // PASS, FAIL, UNDERPOWERED, INVALID or "" (none)
   std::string directory;  // quality/<stack>
+  std::string detail;     // its figures, or why there is none
 };
 
 struct Evidence {

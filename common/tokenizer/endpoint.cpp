@@ -21,7 +21,7 @@ class Endpoint : public Tokenizer {
       : client_(client), root_(std::move(root)), model_(std::move(model)) {}
 
  protected:
-  Result<Json> Post(const std::string& path, const Json& body) {
+  Result<std::string> Post(const std::string& path, const Json& body) {
     std::string where = root_ + path;
     http::Request request;
     request.method = "POST";
@@ -34,24 +34,12 @@ class Endpoint : public Tokenizer {
       return Unavailable(
           where, absl::StrCat("answered ", response.status, ": ", ValidUtf8(response.body.substr(0, 200))));
     }
-    return ParseJson(response.body, where);
+    return std::move(response.body);
   }
 
-  Result<TokenIds> Ids(const std::string& path, const Result<Json>& answer) {
-    if (!answer.ok()) return answer.status();
-    std::string where = root_ + path;
-    if (!answer->is_object() || !answer->contains("tokens") || !(*answer)["tokens"].is_array()) {
-      return InvalidInput(where, "the answer has no array 'tokens'",
-                          "give --tokenizer with a tokenizer.json instead");
-    }
-    TokenIds ids;
-    for (const Json& token : (*answer)["tokens"]) {
-      if (!token.is_number_unsigned() || token.get<uint64_t>() > UINT32_MAX) {
-        return InvalidInput(where, "'tokens' holds something that is no token id");
-      }
-      ids.push_back(token.get<uint32_t>());
-    }
-    return ids;
+  Result<TokenIds> Ids(const std::string& path, const Json& body) {
+    POOLMARK_ASSIGN_OR_RETURN(std::string answer, Post(path, body));
+    return ReadTokenReply(answer, root_ + path);
   }
 
   http::Client* client_;
@@ -63,9 +51,7 @@ class VllmEndpoint final : public Endpoint {
  public:
   using Endpoint::Endpoint;
   Result<TokenIds> Encode(std::string_view text) override {
-    return Ids(
-        "/tokenize",
-        Post("/tokenize", {{"model", model_}, {"prompt", ValidUtf8(text)}, {"add_special_tokens", false}}));
+    return Ids("/tokenize", {{"model", model_}, {"prompt", ValidUtf8(text)}, {"add_special_tokens", false}});
   }
   Result<TokenIds> EncodeChat(const ChatMessages& messages, const std::string& kwargs_json) override {
     Json body = {{"model", model_}, {"add_generation_prompt", true}, {"add_special_tokens", false}};
@@ -74,7 +60,7 @@ class VllmEndpoint final : public Endpoint {
       body["messages"].push_back({{"role", role}, {"content", content}});
     POOLMARK_ASSIGN_OR_RETURN(Json kwargs, ParseJson(kwargs_json, "template kwargs"));
     if (!kwargs.empty()) body["chat_template_kwargs"] = std::move(kwargs);
-    return Ids("/tokenize", Post("/tokenize", body));
+    return Ids("/tokenize", body);
   }
   std::string Description() const override { return absl::StrCat("endpoint ", root_, "/tokenize"); }
 };
@@ -83,9 +69,7 @@ class LlamaEndpoint final : public Endpoint {
  public:
   using Endpoint::Endpoint;
   Result<TokenIds> Encode(std::string_view text) override {
-    return Ids(
-        "/tokenize",
-        Post("/tokenize", {{"content", ValidUtf8(text)}, {"add_special", false}, {"parse_special", true}}));
+    return Ids("/tokenize", {{"content", ValidUtf8(text)}, {"add_special", false}, {"parse_special", true}});
   }
   Result<TokenIds> EncodeChat(const ChatMessages& messages, const std::string& kwargs_json) override {
     Json body = {{"add_generation_prompt", true}};
@@ -94,7 +78,8 @@ class LlamaEndpoint final : public Endpoint {
       body["messages"].push_back({{"role", role}, {"content", content}});
     POOLMARK_ASSIGN_OR_RETURN(Json kwargs, ParseJson(kwargs_json, "template kwargs"));
     if (!kwargs.empty()) body["chat_template_kwargs"] = std::move(kwargs);
-    POOLMARK_ASSIGN_OR_RETURN(Json rendered, Post("/apply-template", body));
+    POOLMARK_ASSIGN_OR_RETURN(std::string answer, Post("/apply-template", body));
+    POOLMARK_ASSIGN_OR_RETURN(Json rendered, ParseJson(answer, root_ + "/apply-template"));
     if (!rendered.is_object() || !rendered.contains("prompt") || !rendered["prompt"].is_string()) {
       return InvalidInput(root_ + "/apply-template", "the answer has no text 'prompt'");
     }
@@ -106,6 +91,22 @@ class LlamaEndpoint final : public Endpoint {
 };
 
 }  // namespace
+
+Result<TokenIds> ReadTokenReply(std::string_view body, const std::string& where) {
+  POOLMARK_ASSIGN_OR_RETURN(Json answer, ParseJson(body, where));
+  if (!answer.is_object() || !answer.contains("tokens") || !answer["tokens"].is_array()) {
+    return InvalidInput(where, "the answer has no array 'tokens'",
+                        "give --tokenizer with a tokenizer.json instead");
+  }
+  TokenIds ids;
+  for (const Json& token : answer["tokens"]) {
+    if (!token.is_number_unsigned() || token.get<uint64_t>() > UINT32_MAX) {
+      return InvalidInput(where, "'tokens' holds something that is no token id");
+    }
+    ids.push_back(token.get<uint32_t>());
+  }
+  return ids;
+}
 
 Result<std::unique_ptr<Tokenizer>> OpenEndpoint(http::Client* client, const std::string& base_url,
                                                 const std::string& model) {

@@ -35,4 +35,7 @@ class Tokenizer {
 Result<std::unique_ptr<Tokenizer>> OpenEndpoint(http::Client* client, const std::string& base_url,
                                                 const std::string& model);
 
+// The ids in a tokenize endpoint's answer; errors begin with `where`.
+Result<TokenIds> ReadTokenReply(std::string_view body, const std::string& where);
+
 }  // namespace poolmark::tokenizer

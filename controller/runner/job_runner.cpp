@@ -9,6 +9,7 @@
 #include "common/prom/evidence.h"
 #include "controller/runner/progress.h"
 #include "controller/runner/results_writer.h"
+#include "controller/steps/accuracy.h"
 #include "controller/steps/collect.h"
 #include "controller/steps/evidence_json.h"
 #include "controller/steps/fetch.h"
@@ -304,6 +305,12 @@ std::optional<JobRunner::Decision> JobRunner::DoBenchmark(const StoredJob&) {
   change.message =
       absl::StrCat(stack_->name, ", ", repeat.workload, " ", repeat.level.Name(), ", repeat ", repeat.repeat);
   (void)environment_.store->Update(job_id_, change);
+  if (AccuracyMissing(run_, *stack_)) {
+    std::vector<std::string> ids;
+    StepOutcome outcome = RunAccuracy(&run_, *stack_, cycle_number_, verified_, watch_.get(), &ids);
+    loads_.insert(loads_.end(), ids.begin(), ids.end());
+    if (!outcome.passed()) return Decide(outcome);
+  }
   record_ = {};
   loads_.push_back(LoadId(*stack_, repeat, cycle_number_));
   {

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/quality/dataset.h"
+#include "common/quality/judge_templates.h"
 #include "common/stats/slo.h"
 #include "controller/runner/workload_length.h"
 
@@ -72,6 +74,28 @@ std::map<std::string, Nanoseconds> LoadLengths(const spec::JobSpec& job,
   return lengths;
 }
 
+// What an accuracy run would refuse later: questions that cannot be read, a judge without its templates.
+void CheckAccuracy(const Environment& environment, const v1::SubmitJobRequest& request,
+                   const PlannedJob& planned, Errors* errors) {
+  if (planned.plan.accuracy.empty()) return;
+  const spec::AccuracySpec& accuracy = *planned.job.accuracy;
+  const auto files = environment.inputs->FilesOf(request);
+  auto file = files.find(accuracy.dataset);
+  Status status = file == files.end() ? NotFound(accuracy.dataset, "is none of the inputs")
+                                      : quality::ReadDataset(file->second, accuracy.limit).status();
+  if (status.ok() && accuracy.metric == "judge")
+    status = quality::LoadJudgeTemplates(quality::JudgeTemplateDirectory()).status();
+  if (status.ok()) return;
+  Error error = ErrorOf(status);
+  error.kind = absl::StatusCode::kInvalidArgument;
+  // The stored file has a digest for a name; the line behind it stays.
+  const std::string stored = file == files.end() ? "" : file->second;
+  error.where = absl::StrCat(
+      "accuracy, ", accuracy.dataset,
+      !stored.empty() && error.where.starts_with(stored) ? error.where.substr(stored.size()) : std::string());
+  errors->push_back(std::move(error));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
@@ -96,11 +120,15 @@ Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
   input.job = &planned->job;
   for (const v1::Machine& machine : environment.registry->List(true))
     input.machines.push_back(FactsOf(machine, job_id));
-  // Broken workload files are told together with what the plan refuses.
+  // Broken workload files and questions are told together with what the plan refuses.
   input.load_lengths = LoadLengths(planned->job, environment.inputs->FilesOf(request), errors);
   auto plan = MakePlan(input, errors);
+  if (plan.ok()) {
+    planned->plan = *std::move(plan);
+    CheckAccuracy(environment, request, *planned, errors);
+  }
   if (!errors->empty()) return ToStatus(*errors);
-  POOLMARK_ASSIGN_OR_RETURN(planned->plan, std::move(plan));
+  if (!plan.ok()) return plan.status();
   return planned;
 }
 

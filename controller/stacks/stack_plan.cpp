@@ -329,6 +329,7 @@ class StackPlanner {
       return step;
     };
     if (!process.reset.http.empty()) planned->resets.push_back(http_step(process.reset.http));
+    if (!process.evict.empty()) planned->evicts.push_back(http_step(process.evict));
     if (!process.reset.redis.empty()) planned->resets.push_back(redis_step(process.reset.redis));
     if (!process.empty.redis.empty()) {
       planned->empties.push_back(redis_step(process.empty.redis));

@@ -7,6 +7,7 @@
 #include "common/base/files.h"
 #include "common/results/layout.h"
 #include "controller/steps/fetch.h"
+#include "controller/steps/head_process.h"
 #include "controller/steps/launch.h"
 #include "controller/steps/load_plan.h"
 #include "controller/steps/measure.h"
@@ -178,74 +179,27 @@ class Repeat {
   StepOutcome Load(const std::string& kind, Measurement* measurement) {
     auto spec = SpecOf(kind);
     if (!spec.ok()) return StepOutcome::Failed("load_plan", std::string(spec.status().message()));
-    watch_.Expect(spec->id(), true);
-    Status started = StartOne(&run_, run_.plan->head, *spec, absl::StrCat(kind, "/", tag_), &watch_);
-    if (run_.stop.stop_requested()) return Stop(spec->id());
-    if (!started.ok())
-      return {StepOutcome::Kind::kInterrupted, {ReasonOf(started, run_.plan->head, "starting the load")}};
-    if (measurement != nullptr) record_.load_started = true;
-    run_.Note("step", absl::StrCat(kind == "warm" ? "unmeasured warm pass of " : "", repeat_.workload, " ",
-                                   repeat_.level.Name(), " repeat ", repeat_.repeat, ": load started"));
-    Nanoseconds last_line = run_.clock->Steady();
-    bool first = true;
-    std::string error;
-    for (;;) {
-      const bool ended = watch_.AwaitEnd(spec->id(), run_.clock->Steady() + run_.timing.poll);
-      for (const std::string& line : watch_.TakeProgress(spec->id())) {
-        auto progress = ParseProgress(line);
-        if (!progress) continue;
-        last_line = run_.clock->Steady();
-        first = false;
-        if (progress->event == "start" && measurement != nullptr) {
-          // By the head's clock; on ours it is its offset less.
-          Nanoseconds offset{0};
-          auto head = run_.registry->Get(run_.plan->head);
-          if (head.ok() && head->has_clock_offset_ns()) offset = Nanoseconds(head->clock_offset_ns());
-          measurement->LoadStarted(progress->started_wall - offset);
-        }
-        if (progress->event == "error") error = progress->message;
-        if (progress->event != "progress") continue;
+    HeadProcess process;
+    process.spec = *std::move(spec);
+    process.request = absl::StrCat(kind, "/", tag_);
+    process.on_started = [&] {
+      if (measurement != nullptr) record_.load_started = true;
+      run_.Note("step", absl::StrCat(kind == "warm" ? "unmeasured warm pass of " : "", repeat_.workload, " ",
+                                     repeat_.level.Name(), " repeat ", repeat_.repeat, ": load started"));
+    };
+    process.on_line = [&](const std::string& line) {
+      auto progress = ParseProgress(line);
+      if (progress && progress->event == "start" && measurement != nullptr) {
+        // By the head's clock; on ours it is its offset less.
+        Nanoseconds offset{0};
+        auto head = run_.registry->Get(run_.plan->head);
+        if (head.ok() && head->has_clock_offset_ns()) offset = Nanoseconds(head->clock_offset_ns());
+        measurement->LoadStarted(progress->started_wall - offset);
+      }
+      if (progress && progress->event == "progress")
         Tick(line, kind == "warm" ? "warm pass" : progress->phase);
-      }
-      if (ended) break;
-      if (run_.stop.stop_requested()) return Stop(spec->id());
-      if (auto death = watch_.FirstDeath()) {
-        Stop(spec->id());
-        return {StepOutcome::Kind::kInterrupted, {DeathReason(&run_, *death, "process_died")}};
-      }
-      const Nanoseconds silence = run_.clock->Steady() - last_line;
-      if (silence > (first ? run_.timing.load_start : run_.timing.load_stall) &&
-          run_.registry->Silence(run_.plan->head) < run_.registry->timing().suspect) {
-        Stop(spec->id());
-        return StepOutcome::Interrupted(
-            "load_stalled",
-            absl::StrCat("no progress line of the load for ", silence.count() / 1'000'000'000, " s"),
-            run_.plan->head);
-      }
-    }
-    auto status = watch_.StatusOf(spec->id());
-    if (!status || status->state() != v1::PROCESS_STATE_EXITED || status->exit_code() != 0 ||
-        status->has_exit_signal()) {
-      ProcessWatch::Death death{run_.plan->head, status.value_or(v1::ProcessStatus())};
-      v1::Reason reason = DeathReason(&run_, death, "load_failed");
-      if (!error.empty()) reason.set_message(absl::StrCat("the load failed: ", error));
-      return {StepOutcome::Kind::kInterrupted, {reason}};
-    }
-    return StepOutcome::Passed();
-  }
-
-  // Ends the load; its records up to now are then complete on its disk.
-  StepOutcome Stop(const std::string& id) {
-    auto link = run_.registry->Link(run_.plan->head);
-    if (!link.ok()) return StepOutcome::Stopped();
-    v1::StopProcessRequest request;
-    request.set_request_id(run_.RequestId(run_.plan->head, absl::StrCat("stop/", tag_, "/", id)));
-    *request.mutable_lease() = run_.Lease(run_.plan->head);
-    request.set_id(id);
-    request.set_grace_ns(run_.force() ? 0 : Nanoseconds(std::chrono::seconds(5)).count());
-    if (run_.registry->Silence(run_.plan->head) < run_.registry->timing().silent)
-      (void)(*link)->StopProcess(request, run_.shutdown);
-    return StepOutcome::Stopped();
+    };
+    return RunOnHead(&run_, &watch_, process);
   }
 
   void FetchRecords() {

@@ -9,6 +9,7 @@
 #include "common/results/layout.h"
 #include "common/results/reuse_facts.h"
 #include "common/stats/slo.h"
+#include "controller/steps/accuracy.h"
 #include "controller/steps/kv_formats.h"
 #include "controller/steps/load_plan.h"
 #include "controller/steps/sample_facts.h"
@@ -92,7 +93,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   facts.ended = IsoUtc(record.ended_wall);
   facts.evidence.interrupted = record.interrupted;
   facts.evidence.state = record.state;
-  facts.evidence.accuracy.compression = stack.kv.compression;
+  facts.evidence.accuracy = AccuracyOf(run, stack);
   for (const spec::WorkloadSpec& workload : run.job->workloads) {
     if (workload.name == record.repeat.workload) facts.held_load = workload.load_duration.has_value();
   }

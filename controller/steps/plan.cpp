@@ -19,6 +19,8 @@ constexpr Nanoseconds kSimulatedCycleOverhead = std::chrono::seconds(3);
 // A reset before, the collection after.
 constexpr Nanoseconds kRepeatOverhead = std::chrono::seconds(1);
 constexpr Nanoseconds kUnknownRepeat = std::chrono::seconds(60);
+constexpr Nanoseconds kQuestion = std::chrono::seconds(2);
+constexpr int kUnknownQuestions = 1000;
 
 class Planner {
  public:
@@ -43,14 +45,7 @@ class Planner {
       plan.stacks.push_back(
           PlanStack(stack, machines_, head_, input_.job_id, &ports, refusals_, &plan.notes));
     }
-    if (job_.accuracy == std::nullopt) {
-      for (const spec::StackSpec& stack : job_.stacks) {
-        if (stack.kv.compression != "none") {
-          plan.notes.push_back(absl::StrCat("stack ", stack.name, " compresses KV (", stack.kv.compression,
-                                            ") and the job has no `accuracy`: its results will be invalid"));
-        }
-      }
-    }
+    PlanAccuracy(&plan);
     for (const StackPlan& stack : plan.stacks) {
       for (const KvLink& link : stack.links) {
         if (std::find(plan.line_pairs.begin(), plan.line_pairs.end(), link) == plan.line_pairs.end())
@@ -222,6 +217,11 @@ class Planner {
   void MakeCycles(Plan* plan) {
     std::vector<std::string> order;
     for (const spec::StackSpec& stack : job_.stacks) order.push_back(stack.name);
+    // The reference answers first, so that a repeat of a stack that compresses finds its accuracy result.
+    if (!plan->accuracy.empty()) {
+      auto reference = std::find(order.begin(), order.end(), plan->accuracy.front().reference);
+      std::rotate(order.begin(), reference, reference + 1);
+    }
     auto add = [&](const std::string& stack, int repeat) {
       if (plan->cycles.empty() || plan->cycles.back().stack != stack) {
         plan->cycles.push_back({static_cast<int>(plan->cycles.size()) + 1, stack, {}});
@@ -237,10 +237,46 @@ class Planner {
     }
   }
 
+  // I7: a stack that compresses KV is compared with one that does not.
+  void PlanAccuracy(Plan* plan) {
+    const std::string asked = job_.accuracy ? job_.accuracy->reference : "";
+    std::string reference = asked;
+    for (const spec::StackSpec& stack : job_.stacks) {
+      if (stack.kv.compression != "none") continue;
+      // As asked for; else the baseline; else the first.
+      if (reference.empty() || (stack.name == job_.baseline && asked.empty())) reference = stack.name;
+    }
+    for (const spec::StackSpec& stack : job_.stacks) {
+      if (stack.kv.compression == "none") continue;
+      const std::string who =
+          absl::StrCat("stack ", stack.name, " compresses KV (", stack.kv.compression, ")");
+      if (!job_.accuracy) {
+        plan->notes.push_back(
+            absl::StrCat(who, " and the job has no `accuracy`: its results will be invalid"));
+      } else if (reference.empty()) {
+        Refuse("accuracy", absl::StrCat(who, " and the job has no stack to compare its answers with"),
+               "add one without compression, or take `accuracy` out (then its results are invalid)");
+      } else {
+        plan->accuracy.push_back({stack.name, reference});
+      }
+    }
+    if (job_.accuracy && plan->accuracy.empty())
+      plan->notes.push_back("`accuracy` has nothing to do: no stack of the job compresses KV");
+  }
+
+  // Questions are asked one after another; how long one takes is a guess.
+  Nanoseconds AccuracyTime(const Plan& plan) const {
+    if (plan.accuracy.empty()) return Nanoseconds(0);
+    const int questions = job_.accuracy->limit == 0 ? kUnknownQuestions : job_.accuracy->limit;
+    return kQuestion * questions * (job_.accuracy->reference_repeats + 2) *
+           static_cast<int64_t>(plan.accuracy.size());
+  }
+
   void Estimate(Plan* plan) {
     Nanoseconds total = std::chrono::seconds(5);
     total += std::chrono::seconds(static_cast<int64_t>(plan->line_pairs.size()) * job_.line_rate_runs *
                                   (job_.line_rate_seconds + 1));
+    total += AccuracyTime(*plan);
     bool guessed = false, launches = false;
     for (const PlannedCycle& cycle : plan->cycles) {
       const StackPlan* stack = plan->stack(cycle.stack);
@@ -265,6 +301,10 @@ class Planner {
       }
     }
     plan->estimate = total;
+    if (!plan->accuracy.empty()) {
+      plan->notes.push_back(absl::StrCat("the estimate takes ", FormatDuration(kQuestion),
+                                         " for each question of the accuracy run"));
+    }
     if (guessed) {
       plan->notes.push_back(absl::StrCat("the estimate takes ", FormatDuration(kUnknownRepeat),
                                          " for each repeat whose workload file is too large to look into"));

@@ -33,6 +33,7 @@ struct PlannedProcess {
   std::string base_url;                // http://address:port of its first HTTP port; "" : none
   std::vector<v1::ResetStep> resets;   // how its cache is cleared
   std::vector<v1::ResetStep> empties;  // how it is read back as empty
+  std::vector<v1::ResetStep> evicts;   // how its GPU cache alone is emptied
   bool canary = false;                 // emptiness is shown by a prompt that must not hit
   bool restart_to_reset = false;       // has no reset: start it again
   uint64_t host_tier_bytes = 0;
@@ -90,12 +91,19 @@ struct PlannedCycle {
   std::vector<PlannedRepeat> repeats;
 };
 
+// The accuracy run of a stack that compresses KV: its answers against those of a stack that does not.
+struct PlannedAccuracy {
+  std::string stack;
+  std::string reference;
+};
+
 struct Plan {
   std::string head;
   std::vector<std::string> machines;             // head first
   std::map<std::string, std::string> addresses;  // machine -> address in the pool's TCP network
   std::vector<StackPlan> stacks;
   std::vector<PlannedCycle> cycles;             // ABBA over the stacks
+  std::vector<PlannedAccuracy> accuracy;        // where the job has `accuracy`
   std::map<std::string, v1::CheckPlan> checks;  // machine -> preflight
   std::vector<KvLink> line_pairs;               // of all stacks, each once
   std::map<std::string, uint32_t> line_ports;   // machine -> port of its iperf3 server

@@ -106,6 +106,10 @@ Result<std::string> PlanJson(const Plan& plan) {
     cycles.push_back({{"number", cycle.number}, {"stack", cycle.stack}, {"repeats", repeats}});
   }
   json["cycles"] = cycles;
+  Json accuracy = Json::array();
+  for (const PlannedAccuracy& planned : plan.accuracy)
+    accuracy.push_back({{"stack", planned.stack}, {"reference", planned.reference}});
+  json["accuracy"] = accuracy;
   Json pairs = Json::array();
   for (const KvLink& link : plan.line_pairs) pairs.push_back(LinkJson(link));
   json["line_pairs"] = pairs;
@@ -140,6 +144,9 @@ std::string ExplainPlan(const Plan& plan) {
     for (const KvLink& link : stack.links)
       absl::StrAppend(&text, "  KV travels ", link.from, " -> ", link.to, " over ", link.path, "\n");
   }
+  for (const PlannedAccuracy& planned : plan.accuracy)
+    absl::StrAppend(&text, "\naccuracy of ", planned.stack, ": its answers against those of ",
+                    planned.reference, "\n");
   absl::StrAppend(&text, "\n", plan.cycles.size(), plan.cycles.size() == 1 ? " launch:\n" : " launches:\n");
   for (const PlannedCycle& cycle : plan.cycles) {
     std::vector<std::string> repeats;

@@ -8,16 +8,18 @@
 #include <vector>
 
 #include "common/base/json.h"
+#include "common/base/json_repair.h"
 #include "common/quality/blend_counters.h"
 #include "common/quality/chat_stream.h"
 #include "common/quality/codec.h"
 #include "common/quality/dataset.h"
 #include "common/quality/extract.h"
-#include "common/quality/json_text.h"
 #include "common/quality/judge.h"
 #include "common/quality/judge_cache.h"
 #include "common/quality/plan.h"
+#include "common/quality/plan_split.h"
 #include "common/quality/scoring.h"
+#include "common/tokenizer/tokenizer.h"
 
 namespace poolmark::test {
 
@@ -50,9 +52,17 @@ inline void FuzzQualityFile(int kind, std::string_view text) {
     return out;
   };
   switch (kind) {
-    case 0:
+    case 0: {
+      // Every byte of the text is in one piece or between them.
+      const SplitPlan split = SplitPlanText(text);
+      size_t pieces = split.rest.size();
+      for (const auto* list : {&split.store_requests, &split.samples}) {
+        for (std::string_view piece : *list) pieces += piece.size();
+      }
+      Must(pieces <= text.size());
       SameAgain(DecodePlan(text, "f"), EncodePlan, [](const std::string& t) { return DecodePlan(t, "f"); });
       break;
+    }
     case 1:
       (void)DecodeManifest(text, "f");
       break;
@@ -102,8 +112,9 @@ inline void FuzzQualityText(std::string_view text) {
   std::optional<double> rating = ParseRating(text);
   Must(!rating || (*rating >= 0 && *rating <= 1));
   (void)ParseBlendPage(text);
+  (void)tokenizer::ReadTokenReply(text, "f");
   (void)ParseTemplateKwargs({std::string(text)});
-  std::string repaired = RepairJsonText(text);
+  std::string repaired = RepairJson(text);
   Must(ValidUtf8(repaired) == repaired);
   // A stream gives the same, however it is cut.
   ChatStream whole, cut;

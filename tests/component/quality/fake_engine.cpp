@@ -99,7 +99,11 @@ void FakeEngine::OnChat(std::function<void(int)> hook) {
 
 void FakeEngine::Serve(const http::ServerRequest& request, http::ResponseWriter& writer) {
   if (request.path == "/v1/chat/completions") return Chat(request, writer);
-  if (request.path == "/metrics" && options_.metrics) return writer.Send(200, "text/plain", MetricsPage());
+  if (request.path == "/metrics" && options_.metrics) {
+    const std::string page = options_.page ? options_.page(measured()) : "";
+    if (page == "500") return writer.Send(500, "text/plain", "no");
+    return writer.Send(200, "text/plain", page.empty() ? MetricsPage() : page);
+  }
   if (request.path == "/version" && !options_.version.empty()) {
     return writer.Send(200, "application/json", Json({{"version", options_.version}}).dump());
   }
@@ -109,6 +113,7 @@ void FakeEngine::Serve(const http::ServerRequest& request, http::ResponseWriter&
                            ? FakeRender(body["messages"][0]["content"].get<std::string>())
                            : body["prompt"].get<std::string>();
     std::vector<uint32_t> tokens = FakeTokens(text);
+    if (options_.leading_token && !body.contains("messages")) tokens.insert(tokens.begin(), 1);
     return writer.Send(200, "application/json",
                        Json({{"count", tokens.size()}, {"max_model_len", 99999}, {"tokens", tokens}}).dump());
   }

@@ -33,9 +33,13 @@ struct FakeEngineOptions {
   // What the counters say about a measured request: from its looked-up (whole chunk) and really reused
   // tokens.
   enum class Reuse { kBlend, kPrefix, kNone, kStale } reuse = Reuse::kBlend;
-  double reuse_share = 1.0;       // of what could be reused
-  int reset_counters_at = -1;     // measured request before which the counters start again from zero
-  bool metrics = true;            // false: /metrics answers 404
+  double reuse_share = 1.0;    // of what could be reused
+  int reset_counters_at = -1;  // measured request before which the counters start again from zero
+  bool metrics = true;         // false: /metrics answers 404
+  // The metrics page after so many measured requests; "" sends the true one, "500" that status.
+  std::function<std::string(int measured)> page;
+  // A text tokenized alone gets one more token in front, as with SentencePiece's mark for the first space.
+  bool leading_token = false;
   std::string version = "9.9.9";  // "" for none
 };
 

@@ -70,6 +70,19 @@ TEST_CASE("readers hold on recorded, mutated and hostile inputs", "[K2]") {
     add(7, "shared/dataset.json");
     add(8, "shared/dataset.json");
   }
+  // What the fuzzers keep, with the kind in front.
+  for (const char* target : {"quality_files", "quality_text"}) {
+    const std::string corpus = test::Source(std::string("tests/fuzz/corpus/") + target);
+    Result<std::vector<std::string>> names = ListDir(corpus);
+    REQUIRE(names.ok());
+    CHECK(names->size() >= 8);
+    for (const std::string& name : *names) {
+      const std::string text = ReadFile(corpus + "/" + name).value();
+      if (text.empty()) continue;
+      test::FuzzQualityText(text);
+      seeds.emplace_back(static_cast<unsigned char>(text[0]) % test::kQualityFileKinds, text.substr(1));
+    }
+  }
   SplitMix64 random(20261130);
   for (const auto& [kind, text] : seeds) {
     test::FuzzQualityFile(kind, text);

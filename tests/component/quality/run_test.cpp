@@ -291,6 +291,76 @@ TEST_CASE("a metrics page that cannot be read is refused before the run", "[K16]
   CHECK(engine.bodies().empty());
 }
 
+TEST_CASE("counters that cannot be read for a while are missing, no zeros and no restart", "[K16][K25]") {
+  const std::string broken = GENERATE("500", "<html></html>",
+                                      "# TYPE lmcache_blend_lookup_requested_tokens_total "
+                                      "counter\nlmcache_blend_lookup_requested_tokens_total NaN\n");
+  CAPTURE(broken);
+  test::QualityBench bench;
+  test::FakeEngineOptions options;
+  options.answer = [](const std::string& question, int) {
+    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
+  };
+  test::FakeEngine reference(options);
+  options.page = [&](int measured) { return measured >= 4 && measured < 13 ? broken : std::string(); };
+  test::FakeEngine candidate(options);
+  bench.options.reference_url = reference.url();
+  bench.options.candidate_url = candidate.url();
+  bench.options.blend_metrics_url = candidate.metrics_url();
+  bench.Run();
+  LoadedDirectory loaded = Directory(bench.out()).Load(false).value();
+  const Pass& pass = loaded.passes.back();
+  for (size_t i = 3; i < 12; ++i) CHECK_FALSE(pass.answers[i].counters.has_value());
+  REQUIRE(pass.answers[12].counters);  // holds the ten questions' tokens
+  CHECK(pass.answers[12].counters->requested_tokens > 8 * pass.answers[2].counters->requested_tokens);
+  Analysis analysis = Analyze(loaded, {}, nullptr).value();
+  CHECK(analysis.summary.verdict == Verdict::kPass);
+  CHECK(analysis.summary.engagement.min_window_share > 0.5);
+  CHECK_FALSE(analysis.rows[5].blend_share.has_value());
+  std::string warnings;
+  for (const std::string& warning : analysis.warnings) warnings += warning + "\n";
+  CHECK_THAT(warnings, Catch::Contains("after 9 questions (first q3)"));
+}
+
+TEST_CASE("a metrics page that dies before the end leaves the last reading, or loses the pass aloud",
+          "[K16]") {
+  const int dies_after = GENERATE(10, 1);
+  test::QualityBench bench;
+  test::FakeEngineOptions options;
+  test::FakeEngine reference(options);
+  options.page = [&](int measured) { return measured >= dies_after ? "500" : ""; };
+  test::FakeEngine candidate(options);
+  bench.options.candidate_url = candidate.url();
+  bench.options.blend_metrics_url = candidate.metrics_url();
+  auto report = bench.TryRun();
+  if (dies_after == 1) {
+    CHECK_THAT(std::string(report.status().message()), Catch::Contains("candidate, which is lost"));
+    return;
+  }
+  REQUIRE(report.ok());
+  CHECK_THAT(bench.notes, Catch::Contains("the last reading, after q8"));
+  const Arm arm = DecodeArm(ReadFile(bench.out() + "/arm_candidate.json").value(), "arm").value();
+  CHECK(arm.counters->requested_tokens > 0);
+}
+
+TEST_CASE("passages stand on chunks whatever a tokenizer does at the beginning of a text", "[K11][K14]") {
+  std::vector<int64_t> expected;
+  for (bool leading : {false, true}) {
+    test::QualityBench bench;
+    test::FakeEngineOptions options;
+    options.leading_token = leading;
+    test::FakeEngine engine(options);
+    bench.options.reference_url = engine.url();
+    bench.Run();
+    CHECK_THAT(bench.notes, !Catch::Contains("reuse will be partial"));
+    int64_t total = 0;
+    const std::optional<Plan> plan = Directory(bench.out()).LoadPlan().value();
+    for (const Sample& sample : plan->samples) total += *sample.expected_reused_tokens;
+    expected.push_back(total);
+  }
+  CHECK(expected[0] == expected[1]);
+}
+
 TEST_CASE("an interrupted pass leaves the finished ones; resume runs what is missing", "[K4]") {
   QualityBench bench;
   FakeEngineOptions options;

@@ -218,6 +218,41 @@ TEST_CASE("the estimate follows the loads' lengths, and says what it guessed", "
   CHECK(known->notes.size() + 1 == guessed->notes.size());
 }
 
+TEST_CASE("a stack that compresses KV is compared with one that does not, which goes first", "[K30][I7]") {
+  Case c;
+  c.stack = *ReadFile(test::Source("deploy/stacks/sim-offload.yaml"));
+  c.stack.replace(c.stack.find("kv: {"), 5, "kv: {compression: cachegen, ");
+  c.stacks = "[{use: stack.yaml, as: cand}, {use: sim-offload, as: other}, {use: sim-local, as: base}]";
+  c.extra = "accuracy: {dataset: hotpotqa}\n";
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  REQUIRE(plan->accuracy.size() == 1);
+  CHECK(plan->accuracy[0].stack == "cand");
+  CHECK(plan->accuracy[0].reference == "base");  // the baseline: strategy local
+  CHECK(plan->cycles[0].stack == "base");
+  CHECK((*PlanJson(*plan)).find("\"reference\": \"base\"") != std::string::npos);
+  CHECK(ExplainPlan(*plan).find("accuracy of cand") != std::string::npos);
+  const Nanoseconds with = plan->estimate;
+
+  c.extra = "accuracy: {dataset: hotpotqa, reference: other}\n";
+  plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  CHECK(plan->accuracy[0].reference == "other");
+  CHECK(plan->cycles[0].stack == "other");
+
+  c.extra = "";
+  plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  CHECK(plan->accuracy.empty());
+  CHECK(plan->notes.at(0).find("its results will be invalid") != std::string::npos);
+  CHECK(with > plan->estimate);
+
+  c.stacks = "[{use: stack.yaml, as: cand}]";
+  c.extra = "accuracy: {dataset: hotpotqa}\n";
+  CHECK(RefusalsOf(c).find("no stack to compare its answers with") != std::string::npos);
+}
+
 TEST_CASE("KV links follow the strategy and are measured once", "[C13]") {
   Case c;
   c.stacks = "[{use: sim-split, as: s}]";

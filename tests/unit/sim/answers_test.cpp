@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "agent/sim/options.h"
 #include "common/base/files.h"
 #include "tests/support/temp_dir.h"
 
@@ -79,6 +80,36 @@ TEST_CASE("a set share of the answers from moved KV is spoiled, the same ones ea
   CHECK(spoiled > 85);
   CHECK(spoiled < 155);
   CHECK(kinds == std::set<std::string>{"abstain", "cut", "empty", "wording", "wrong"});
+}
+
+TEST_CASE("--seed decides which answers are spoiled") {
+  auto spoiled_with = [](const std::string& seed) {
+    std::vector<std::string> words = {"poolmark-sim", "engine", "--spoil-share", "0.3", "--seed", seed};
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    auto answerer = Make(ReadCommandLine(static_cast<int>(argv.size()), argv.data()).engine.answers, 400);
+    std::set<int> which;
+    for (int i = 0; i < 400; ++i) {
+      if (answerer->For(PromptFor(i, true), true)->text != answerer->For(PromptFor(i, true), false)->text)
+        which.insert(i);
+    }
+    return which;
+  };
+  const std::set<int> one = spoiled_with("1");
+  CHECK(one.size() > 85);
+  CHECK(one == spoiled_with("1"));
+  CHECK(one != spoiled_with("2"));
+}
+
+TEST_CASE("lossy tiers are named or refused") {
+  auto read = [](std::string tiers) {
+    std::vector<std::string> words = {"poolmark-sim", "engine", "--lossy-tiers", std::move(tiers)};
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    return ReadCommandLine(static_cast<int>(argv.size()), argv.data());
+  };
+  CHECK(read("host,remote").engine.lossy_tiers == std::vector<std::string>{"host", "remote"});
+  CHECK(read("gpu").exit_code != 0);
 }
 
 TEST_CASE("abstentions and cut answers come in their shares, whatever the KV") {

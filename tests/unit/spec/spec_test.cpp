@@ -69,6 +69,44 @@ TEST_CASE("a job with its pool and stack is read", "[A7][E13]") {
   CHECK(*FilesOf(kJob, "job.yaml") == std::vector<std::string>{"pool.yaml", "stack.yaml"});
 }
 
+TEST_CASE("the accuracy run of a job is read with its defaults, and refused where it cannot be", "[K30]") {
+  Errors errors;
+  auto job = Read(std::string(kJob) + "accuracy: {dataset: hotpotqa}\n", &errors);
+  INFO(Texts(errors));
+  REQUIRE(job.ok());
+  CHECK(job->accuracy->metric == "match");
+  CHECK(job->accuracy->limit == 200);
+  CHECK(job->accuracy->reference_repeats == 2);
+  CHECK(*FilesOf(std::string(kJob) + "accuracy: {dataset: hotpotqa}\n", "job.yaml") ==
+        std::vector<std::string>{"pool.yaml", "stack.yaml", "hotpotqa"});
+  job = Read(std::string(kJob) +
+                 "accuracy: {dataset: q.jsonl, metric: judge, judge: {url: 'http://j:1', model: m}, "
+                 "reference: base}\n",
+             &errors);
+  REQUIRE(job.ok());
+  CHECK(job->accuracy->judge_model == "m");
+
+  const std::pair<const char*, const char*> bad[] = {
+      {"{dataset: d, metric: judge}", "needs a judge"},
+      {"{dataset: d, judge: {url: u, model: m}}", "is for the metric judge"},
+      {"{dataset: d, metric: judge, judge: {url: u}}", "model"},
+      {"{metric: match}", "dataset"},
+      {"{dataset: ''}", "is empty"},
+      {"{dataset: d, metric: exact}", "metric"},
+      {"{dataset: d, tolerance: 1.5}", "0 to 1"},
+      {"{dataset: d, limit: -1}", "limit"},
+      {"{dataset: d, reference_repeats: 0}", "reference_repeats"},
+      {"{dataset: d, reference: other}", "none of the job's stacks"},
+      {"{dataset: d, tolerence: 0.1}", "tolerance"},
+  };
+  for (const auto& [yaml, word] : bad) {
+    errors.clear();
+    CHECK_FALSE(Read(std::string(kJob) + "accuracy: " + yaml + "\n", &errors).ok());
+    INFO(yaml << "\n" << Texts(errors));
+    CHECK(Texts(errors).find(word) != std::string::npos);
+  }
+}
+
 TEST_CASE("all errors of all files come at once, with line, column and what to do") {
   Errors errors;
   auto job = Read(R"(version: 2

@@ -104,15 +104,21 @@ TEST_CASE("I6: declared empty must be shown empty", "[I6]") {
   CHECK(Reasons(evidence).empty());
 }
 
-TEST_CASE("I7: compression needs an accuracy result that is no INVALID", "[I7][K30]") {
+TEST_CASE("I7: compression needs an accuracy result that says PASS", "[I7][K30]") {
   Evidence evidence;
-  evidence.accuracy = {"fp8", "", ""};
+  evidence.accuracy.compression = "fp8";
   CHECK(Reasons(evidence) == std::vector{Reason::kNoAccuracy});
-  evidence.accuracy = {"fp8", "INVALID", "quality/cand"};
-  CHECK(Reasons(evidence) == std::vector{Reason::kNoAccuracy});
-  evidence.accuracy = {"fp8", "FAIL", "quality/cand"};
+  for (const char* verdict : {"INVALID", "FAIL", "UNDERPOWERED"}) {
+    evidence.accuracy = {"fp8", verdict, "quality/cand", "delta -0.120 over 200 questions"};
+    CHECK(Reasons(evidence) == std::vector{Reason::kNoAccuracy});
+    CHECK_THAT(Judge(evidence).reasons.at(0).detail, Catch::Contains(verdict) && Catch::Contains("-0.120"));
+  }
+  evidence.accuracy.verdict = "PASS";
   CHECK(Judge(evidence).valid());
-  CHECK(Judge(evidence).notes.size() == 1);
+  CHECK_THAT(Judge(evidence).notes.at(0), Catch::Contains("PASS") && Catch::Contains("quality/cand"));
+  evidence.accuracy = {"none", "", "", ""};
+  CHECK(Judge(evidence).valid());
+  CHECK(Judge(evidence).notes.empty());
 }
 
 TEST_CASE("publication: tools recorded, names confirmed, switches read", "[I9][F4][G8]") {

@@ -1,0 +1,165 @@
+#include "controller/steps/accuracy_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/quality/accuracy.h"
+#include "common/quality/codec.h"
+#include "common/quality/plan.h"
+#include "common/results/layout.h"
+#include "controller/steps/step.h"
+
+namespace poolmark::controller {
+namespace {
+
+constexpr uint64_t kMaxFile = uint64_t{1} << 30;
+constexpr const char* kTokensFile = "accuracy.json";
+
+Json TokensJson(const stats::TokenSources& s) {
+  return {{"prompt", s.prompt},
+          {"gpu", s.gpu},
+          {"host", s.host},
+          {"storage", s.storage},
+          {"remote", s.remote},
+          {"computed", s.computed},
+          {"not_attributed", s.not_attributed}};
+}
+
+// "; of 12345 prompt tokens 80 % came from caches (gpu 10 %, remote 70 %)" and the notes.
+std::string DescribeTokens(const std::string& directory) {
+  auto text = ReadFile(JoinPath(directory, kTokensFile), kMaxFile);
+  auto json = text.ok() ? ParseJson(*text, kTokensFile) : Result<Json>(text.status());
+  if (!json.ok()) return absl::StrCat("; ", std::string(json.status().message()));
+  std::string out;
+  try {
+    const Json& tokens = json->at("prompt_tokens");
+    if (tokens.contains("not_measured")) {
+      absl::StrAppend(&out, "; where its prompt tokens came from is not measured: ",
+                      tokens.at("not_measured").get<std::string>());
+    } else {
+      const double prompt = tokens.at("prompt").get<double>();
+      double reused = 0;
+      std::string parts;
+      for (const char* source : {"gpu", "host", "storage", "remote"}) {
+        const double part = tokens.at(source).get<double>();
+        reused += part;
+        if (part > 0)
+          absl::StrAppend(&parts, parts.empty() ? " (" : ", ", source, " ", std::lround(100 * part / prompt),
+                          " %");
+      }
+      absl::StrAppend(&out, "; of ", std::lround(prompt), " prompt tokens ",
+                      std::lround(100 * reused / prompt), " % came from caches", parts,
+                      parts.empty() ? "" : ")");
+    }
+    for (const Json& note : json->at("notes")) absl::StrAppend(&out, "; ", note.get<std::string>());
+  } catch (const nlohmann::json::exception& error) {
+    absl::StrAppend(&out, "; ", kTokensFile, ": ", error.what());
+  }
+  return out;
+}
+
+std::string File(const std::string& directory, const char* prefix, const std::string& label,
+                 const char* suffix) {
+  return JoinPath(directory, absl::StrCat(prefix, label, suffix));
+}
+
+}  // namespace
+
+std::string AccuracyDirName(const std::string& stack) {
+  return absl::StrCat(std::string(results::kQualityDir), "/", stack);
+}
+
+std::vector<std::string> AccuracyLabels(const spec::AccuracySpec& spec, bool candidate) {
+  if (candidate) return {"candidate"};
+  std::vector<std::string> labels;
+  for (int i = 0; i < spec.reference_repeats; ++i) labels.push_back(quality::ArmLabel("reference", i));
+  return labels;
+}
+
+bool HasAccuracyArm(const spec::AccuracySpec& spec, bool candidate, const std::string& directory) {
+  const std::vector<std::string> labels = AccuracyLabels(spec, candidate);
+  return std::all_of(labels.begin(), labels.end(), [&](const std::string& label) {
+    return FileExists(File(directory, "arm_", label, ".json"));
+  });
+}
+
+bool HasAccuracyResult(const std::string& directory) {
+  return FileExists(JoinPath(directory, "summary.json"));
+}
+
+Status TakeAccuracyArm(const spec::AccuracySpec& spec, bool candidate, const std::string& incoming,
+                       const std::string& directory) {
+  quality::Directory there(directory);
+  POOLMARK_ASSIGN_OR_RETURN(auto ours, quality::Directory(incoming).LoadPlan());
+  if (!ours) return NotFound(incoming, "has no plan.json");
+  POOLMARK_ASSIGN_OR_RETURN(auto existing, there.LoadPlan());
+  if (!existing) {
+    for (const char* name : {"manifest.jsonl", "plan.json"})
+      POOLMARK_RETURN_IF_ERROR(RenameDurably(JoinPath(incoming, name), JoinPath(directory, name)));
+  } else if (existing->plan_fingerprint != ours->plan_fingerprint) {
+    return Precondition(directory,
+                        absl::StrCat("reference and candidate were not asked the same: ",
+                                     quality::PlanDifferences(*ours, *existing)),
+                        "the stacks must serve the same model under the same name");
+  }
+  bool first = true;
+  for (const std::string& label : AccuracyLabels(spec, candidate)) {
+    const std::string arm_file = File(incoming, "arm_", label, ".json");
+    POOLMARK_ASSIGN_OR_RETURN(std::string arm_text, ReadFile(arm_file, kMaxFile));
+    POOLMARK_ASSIGN_OR_RETURN(quality::Arm arm, quality::DecodeArm(arm_text, arm_file));
+    POOLMARK_ASSIGN_OR_RETURN(std::string answers,
+                              ReadFile(File(incoming, "answers_", label, ".jsonl"), kMaxFile));
+    POOLMARK_RETURN_IF_ERROR(there.SavePass(arm, answers, first));
+    first = false;
+  }
+  return RemoveTree(incoming).status();
+}
+
+Status WriteAccuracyTokens(const std::string& directory, const PlannedAccuracy& planned,
+                           const AccuracyTokens& tokens) {
+  Json json = {{"schema_version", 1}, {"stack", planned.stack}, {"reference", planned.reference}};
+  json["prompt_tokens"] = tokens.sources.has_value() ? TokensJson(tokens.sources.value())
+                                                     : Json{{"not_measured", tokens.sources.reason()}};
+  json["notes"] = tokens.notes;
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, DumpJson(json, 1));
+  return AtomicWriteFile(JoinPath(directory, kTokensFile), text + "\n", 0640);
+}
+
+Result<std::string> CompareAccuracy(const spec::AccuracySpec& spec, const std::string& directory,
+                                    std::stop_token stop) {
+  quality::AnalyzeOptions options;
+  options.directory = directory;
+  options.settings.metric = spec.metric;
+  options.settings.tolerance = spec.tolerance;
+  if (spec.metric == "judge") {
+    options.judge_url = spec.judge_url;
+    options.settings.judge_model = spec.judge_model;
+    const char* key = std::getenv("OPENAI_API_KEY");
+    options.judge_api_key = key == nullptr ? "" : key;
+  }
+  std::unique_ptr<http::Client> client = http::MakeClient();
+  std::atomic<bool> interrupted{false};
+  std::stop_callback on_stop(stop, [&] { interrupted = true; });
+  quality::JudgeContext context{client.get(), [&](Nanoseconds wait) { WaitFor(stop, wait); }, &interrupted,
+                                nullptr};
+  POOLMARK_ASSIGN_OR_RETURN(quality::AccuracyResult result, quality::FinishAccuracy(options, context));
+  return absl::StrCat(std::string(quality::VerdictName(result.verdict)), ", ",
+                      quality::DescribeAccuracy(result), DescribeTokens(directory));
+}
+
+void DescribeAccuracyResult(const std::string& directory, stats::AccuracyEvidence* evidence) {
+  auto result = quality::ReadAccuracy(directory);
+  if (!result.ok()) {
+    evidence->detail = std::string(result.status().message());
+    return;
+  }
+  evidence->verdict = std::string(quality::VerdictName(result->verdict));
+  evidence->detail = quality::DescribeAccuracy(*result) + DescribeTokens(directory);
+}
+
+}  // namespace poolmark::controller

@@ -1,0 +1,293 @@
+// `verify`, and the accuracy run of a job: what a whole directory says, and what it says when it was changed.
+#include "common/quality/verify.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/json_text.h"
+#include "common/quality/accuracy.h"
+#include "common/quality/codec.h"
+#include "tests/component/quality/bench_setup.h"
+
+namespace poolmark::quality {
+namespace {
+
+AnalyzeOptions OptionsFor(const std::string& directory) {
+  AnalyzeOptions options;
+  options.directory = directory;
+  return options;
+}
+
+// For the metrics that ask nobody.
+JudgeContext NoJudge() {
+  static const std::atomic<bool> interrupted{false};
+  return {nullptr, [](Nanoseconds) {}, &interrupted, nullptr};
+}
+
+void AnalyzeNow(const std::string& directory) {
+  REQUIRE(AnalyzeDirectory(OptionsFor(directory), NoJudge()).ok());
+}
+
+TEST_CASE("the accuracy run of a job gives its verdict and leaves a whole directory", "[K30]") {
+  test::QualityBench bench;
+  test::FakeEngineOptions options;
+  options.answer = [](const std::string& question, int) {
+    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
+  };
+  test::FakeEngine reference(options);
+  bool good = GENERATE(true, false);
+  if (!good) {
+    options.answer = [](const std::string& question, int number) {
+      return number % 2 == 0 ? "<answer>Rivertown</answer>"
+                             : "<answer>" + test::QualityBench::Gold(question) + "</answer>";
+    };
+  }
+  test::FakeEngine candidate(options);
+  bench.options.reference_url = reference.url();
+  bench.options.candidate_url = candidate.url();
+  std::unique_ptr<http::Client> client = http::MakeClient();
+  std::atomic<bool> interrupted{false};
+  RunContext context{client.get(), &RealClock(), [](Nanoseconds) {}, &interrupted, nullptr, nullptr};
+  REQUIRE(RunArms(bench.options, context).ok());
+  CHECK(absl::IsNotFound(ReadAccuracy(bench.out()).status()));
+  Result<AccuracyResult> result = FinishAccuracy(OptionsFor(bench.out()), NoJudge());
+  INFO(result.status().message());
+  REQUIRE(result.ok());
+  CHECK(result->verdict == (good ? Verdict::kPass : Verdict::kFail));
+  CHECK(DescribeAccuracy(*result) == DescribeAccuracy(ReadAccuracy(bench.out()).value()));
+  CHECK_THAT(DescribeAccuracy(*result), Catch::StartsWith(good ? "delta 0.000" : "delta -0."));
+  for (const char* file :
+       {"plan.json", "arm_candidate.json", "rows.jsonl", "summary.json", "statistics.json", "report.html"}) {
+    CHECK(FileExists(bench.out() + "/" + file));
+  }
+}
+
+TEST_CASE("arms of a job may run in different cycles", "[K30][K32]") {
+  test::QualityBench bench;
+  test::FakeEngineOptions options;
+  options.answer = [](const std::string& question, int) {
+    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
+  };
+  std::unique_ptr<http::Client> client = http::MakeClient();
+  std::atomic<bool> interrupted{false};
+  RunContext context{client.get(), &RealClock(), [](Nanoseconds) {}, &interrupted, nullptr, nullptr};
+  {
+    test::FakeEngine reference(options);
+    bench.options.reference_url = reference.url();
+    REQUIRE(RunArms(bench.options, context).ok());
+  }
+  test::FakeEngine candidate(options);
+  bench.options.reference_url = "";
+  bench.options.candidate_url = candidate.url();
+  REQUIRE(RunArms(bench.options, context).ok());
+  Result<AccuracyResult> result = FinishAccuracy(OptionsFor(bench.out()), NoJudge());
+  INFO(result.status().message());
+  REQUIRE(result.ok());
+  CHECK(result->verdict == Verdict::kPass);
+}
+
+TEST_CASE("verify names what was changed", "[K7][K29]") {
+  test::QualityBench bench;
+  test::FakeEngineOptions options;
+  options.answer = [](const std::string& question, int) {
+    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
+  };
+  test::FakeEngine engine(options);
+  bench.options.reference_url = engine.url();
+  bench.options.candidate_url = engine.url();
+  bench.Run();
+  AnalyzeNow(bench.out());
+  CHECK(VerifyDirectory(bench.out())->problems == std::vector<std::string>{});
+  std::string file, from, to, named;
+  SECTION("an answer") {
+    file = "answers_candidate.jsonl", from = "\"answer\": \"Country3\"", to = "\"answer\": \"Country4\"",
+    named = "tags";
+  }
+  SECTION("a prompt") {
+    file = "plan.json", from = "Town3 is a town", to = "Town3 was a town", named = "prompts_digest";
+  }
+  SECTION("a setting") {
+    file = "plan.json", from = "\"seed\": 42", to = "\"seed\": 43", named = "plan_fingerprint";
+  }
+  SECTION("the manifest") {
+    file = "manifest.jsonl", from = "\"is_evidence\": true", to = "\"is_evidence\": false",
+    named = "manifest.jsonl";
+  }
+  SECTION("the verdict") {
+    file = "summary.json", from = "\"PASS\"", to = "\"FAIL\"", named = "summary.json says FAIL";
+  }
+  SECTION("a row") {
+    file = "rows.jsonl", from = "\"loss_tag\": \"none\"", to = "\"loss_tag\": \"empty\"",
+    named = "rows.jsonl differs";
+  }
+  std::string text = ReadFile(bench.out() + "/" + file).value();
+  size_t at = text.find(from);
+  REQUIRE(at != text.npos);
+  REQUIRE(AtomicWriteFile(bench.out() + "/" + file, text.replace(at, from.size(), to)).ok());
+  Result<VerifyReport> report = VerifyDirectory(bench.out());
+  REQUIRE(report.ok());
+  std::string problems;
+  for (const std::string& problem : report->problems) problems += problem + "\n";
+  INFO(problems);
+  CHECK(problems.find(named) != problems.npos);
+}
+
+// A directory of three arms, analyzed, in the given scenario.
+struct Analyzed {
+  explicit Analyzed(const std::string& scenario) {
+    test::FakeEngineOptions engine_options;
+    engine_options.answer = [](const std::string& question, int) {
+      return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
+    };
+    test::FakeEngine engine(engine_options);
+    bench.options.settings.scenario = scenario;
+    if (scenario == "concatenated") {
+      bench.options.settings.filler = "none";
+      bench.options.settings.min_unit_tokens = 128;
+    }
+    bench.options.reference_url = engine.url();
+    bench.options.candidate_url = engine.url();
+    bench.Run();
+    Analyze();
+  }
+  void Analyze() { AnalyzeNow(bench.out()); }
+  // Changes one value of plan.json, writes the manifest to match, analyzes again.
+  void Tamper(const std::string& pointer, const Json& value) {
+    const std::string file = bench.out() + "/plan.json";
+    Json plan = ParseJson(ReadFile(file).value()).value();
+    plan.at(Json::json_pointer(pointer)) = value;
+    REQUIRE(AtomicWriteFile(file, WriteJson(plan).value()).ok());
+    const std::string manifest = EncodeManifest(DecodePlan(ReadFile(file).value(), file).value()).value();
+    REQUIRE(AtomicWriteFile(bench.out() + "/manifest.jsonl", manifest).ok());
+    Analyze();
+  }
+  std::string Problems() const {
+    Result<VerifyReport> report = VerifyDirectory(bench.out());
+    INFO(report.status().message());
+    REQUIRE(report.ok());
+    std::string text;
+    for (const std::string& problem : report->problems) text += problem + "\n";
+    return text;
+  }
+  test::QualityBench bench;
+};
+
+TEST_CASE("verify finds what no digest covers: positions, units, evidence, padding, questions",
+          "[K13][K15]") {
+  struct Change {
+    const char* scenario;
+    const char* pointer;
+    Json value;
+    const char* named;
+  };
+  const std::vector<Change> changes = {
+      {"reordered", "/plan/samples/2/passages/1/stored_position", 9, "stored_position"},
+      {"reordered", "/plan/samples/2/unit_position", 1, "for the concatenated scenario"},
+      {"independent", "/plan/samples/3/passages/1/stored_position", 1, "at position 1"},
+      {"concatenated", "/plan/samples/4/unit_position", 7, "unit_position is 7"},
+      {"concatenated", "/plan/samples/4/duplicate_of", "s1", "has another context"},
+      {"independent", "/plan/samples/0/evidence_indices", Json::array({1}), "evidence_indices"},
+      {"independent", "/plan/samples/1/evidence_indices", Json::array({0}), "evidence_indices"},
+      {"independent", "/plan/samples/5/passages/0/pad_tokens", 1000, "padding.pad_tokens"},
+      {"independent", "/plan/samples/5/question", "x?", "the question does not stand"},
+  };
+  for (const Change& change : changes) {
+    INFO(change.scenario << " " << change.pointer);
+    Analyzed directory(change.scenario);
+    CHECK(directory.Problems() == "");
+    directory.Tamper(change.pointer, change.value);
+    const std::string problems = directory.Problems();
+    INFO(problems);
+    CHECK(problems.find(change.named) != std::string::npos);
+  }
+}
+
+TEST_CASE("verify looks into arms, statistics and reasons; a pass without an arm file is a warning",
+          "[K4][K16]") {
+  Analyzed directory("independent");
+  auto change = [&](const std::string& name, const std::string& from, const std::string& to) {
+    const std::string file = directory.bench.out() + "/" + name;
+    std::string text = ReadFile(file).value();
+    const size_t at = text.find(from);
+    REQUIRE(at != text.npos);
+    REQUIRE(AtomicWriteFile(file, text.replace(at, from.size(), to)).ok());
+  };
+  SECTION("statistics") {
+    change("statistics.json", "\"losses\": 0", "\"losses\": 40");
+    CHECK(directory.Problems().find("statistics.json differs") != std::string::npos);
+  }
+  SECTION("a reason beside PASS") {
+    change("summary.json", "\"invalid_reasons\": []", "\"invalid_reasons\": [\"x\"]");
+    CHECK(directory.Problems().find("reasons for INVALID") != std::string::npos);
+  }
+  SECTION("a reference with counters") {
+    change("arm_reference_1.json", "\"engagement_measured\": false", "\"engagement_measured\": true");
+    change("arm_reference_1.json", "\"counters\": null",
+           "\"counters\": {\"requested_tokens\": 1.0, \"prefix_hit_tokens\": 0.0, \"non_prefix_hit_tokens\": "
+           "0.0, "
+           "\"segmented_prefix_hit_tokens\": 0.0, \"stale_chunks\": 0.0, \"fingerprints_registered\": 0.0}");
+    CHECK(directory.Problems().find("only a candidate's pass") != std::string::npos);
+    CHECK(Directory(directory.bench.out()).Load(false)->warnings.size() == 1);
+  }
+  SECTION("an answer to another request") {
+    change("answers_candidate.jsonl", "\"request_id\": \"q4\"", "\"request_id\": \"q9\"");
+    const Status status = VerifyDirectory(directory.bench.out()).status();
+    CHECK_THAT(std::string(status.message()),
+               Catch::Contains("answers_candidate.jsonl:5") && Catch::Contains("q9"));
+  }
+  SECTION("an unfinished pass") {
+    REQUIRE(AtomicWriteFile(directory.bench.out() + "/answers_control.jsonl", "").ok());
+    Result<VerifyReport> report = VerifyDirectory(directory.bench.out());
+    REQUIRE(report.ok());
+    CHECK(report->problems.empty());
+    CHECK_THAT(report->warnings.at(0), Catch::Contains("answers_control.jsonl"));
+  }
+}
+
+TEST_CASE("a pass that joins kept ones takes the older comparison away", "[K5]") {
+  Analyzed directory("independent");
+  directory.bench.options.resume = true;
+  directory.bench.options.reference_repeats = 3;
+  test::FakeEngine engine({});
+  directory.bench.options.reference_url = engine.url();
+  // Another URL: nothing is kept, the role starts anew.
+  directory.bench.options.candidate_url = "";
+  CHECK(directory.bench.Run().kept.empty());
+  directory.Analyze();
+  directory.bench.options.reference_repeats = 4;
+  quality::RunReport report = directory.bench.Run();
+  CHECK(report.kept.size() == 3);
+  CHECK(report.saved == std::vector<std::string>{"reference_4"});
+  for (const char* name : {"summary.json", "rows.jsonl", "statistics.json", "report.html"})
+    CHECK_FALSE(FileExists(directory.bench.out() + "/" + name));
+}
+
+TEST_CASE("a directory has one writer at a time", "[K3]") {
+  Analyzed directory("independent");
+  {
+    Result<DirectoryLock> lock = DirectoryLock::Take(directory.bench.out());
+    REQUIRE(lock.ok());
+    CHECK_THAT(std::string(directory.bench.TryRun().status().message()), Catch::Contains("is being written"));
+    const Status refused = AnalyzeDirectory(OptionsFor(directory.bench.out()), NoJudge()).status();
+    CHECK_THAT(std::string(refused.message()), Catch::Contains("is being written"));
+  }
+  AnalyzeNow(directory.bench.out());
+}
+
+TEST_CASE("times and units that cannot work are refused") {
+  test::QualityBench bench;
+  bench.options.reference_url = "http://127.0.0.1:1";
+  bench.options.request_timeout = Nanoseconds(0);
+  CHECK_THAT(std::string(bench.TryRun().status().message()), Catch::Contains("--timeout"));
+  bench.options.request_timeout = std::chrono::seconds(1);
+  bench.options.settings.scenario = "concatenated";
+  bench.options.settings.filler = "none";
+  for (int64_t tokens : {0, -5}) {
+    bench.options.settings.min_unit_tokens = tokens;
+    CHECK_THAT(std::string(bench.TryRun().status().message()), Catch::Contains("--min-unit-tokens"));
+  }
+}
+
+}  // namespace
+}  // namespace poolmark::quality
