@@ -48,6 +48,14 @@ void Notify(const std::string& text) {
   close(fd);
 }
 
+// When the identity's certificate ends, in seconds since 1970; 0: it cannot be read.
+double CertificateEnd(const std::string& identity_dir, const Clock& clock) {
+  auto identity = rpc::LoadIdentity(identity_dir, clock);
+  if (!identity.ok()) return 0;
+  auto certificate = rpc::ParseCertificate(identity->certificate_pem);
+  return certificate.ok() ? static_cast<double>(certificate->not_after.count()) / 1e9 : 0;
+}
+
 LinkFactory GrpcLinks(const std::string& identity_dir, const Clock* clock) {
   return [identity_dir, clock](const std::string& machine, const std::string& address) -> AgentLinkPtr {
     auto channel =
@@ -148,8 +156,6 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   enroll.max_connections = 256;
   enroll.max_sync_threads = 4;
   POOLMARK_ASSIGN_OR_RETURN(s.enroll_server, rpc::Server::Start(enroll, {s.enroll_service.get()}, *clock));
-  POOLMARK_RETURN_IF_ERROR(WriteRunning(options.state, s.server->address(), s.enroll_server->address()));
-
   if (!options.web.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(s.web, Web::Start(options.web, s.jobs.get(), [&s](ControllerFigures* figures) {
                                 const rpc::ServerCounts counts = s.server->counts();
@@ -157,8 +163,13 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
                                 figures->rpc_denied = counts.denied;
                                 figures->connections = counts.live;
                                 figures->connections_refused = counts.refused_full;
+                                figures->certificate_expires_seconds =
+                                    CertificateEnd(IdentityDir(s.options.state), *s.clock);
                               }));
   }
+  const std::string host = options.web.substr(0, options.web.rfind(':'));
+  POOLMARK_RETURN_IF_ERROR(WriteRunning(options.state, s.server->address(), s.enroll_server->address(),
+                                        s.web ? absl::StrCat(host, ":", s.web->port()) : ""));
   s.ticker = std::jthread([&s](std::stop_token stop) {
     const Nanoseconds every = std::min<Nanoseconds>(std::chrono::seconds(1), s.options.timing.heartbeat);
     while (WaitFor(stop, every)) {

@@ -12,6 +12,14 @@ namespace {
 
 constexpr double kLeastFreeDisk = 0.05;
 
+// "127.0.0.1:7445", "localhost", "[::1]:80".
+bool IsLoopbackName(const std::string& host) {
+  if (host.rfind("[::1]", 0) == 0) return host.size() == 5 || host[5] == ':';
+  const std::string name = host.substr(0, host.rfind(':'));
+  if (name == "localhost") return true;
+  return name.rfind("127.", 0) == 0 && name.find_first_not_of("0123456789.") == std::string::npos;
+}
+
 }  // namespace
 
 Web::Web(const JobManager* jobs, std::function<void(ControllerFigures*)> extra)
@@ -95,6 +103,10 @@ void Web::Answer(const http::ServerRequest& request, http::ResponseWriter* respo
       {"Cache-Control", "no-store"},
       {"Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"}};
   const char* text = "text/plain; charset=utf-8";
+  // A page of somebody else's that the operator's browser shows must not read these under a name of its own
+  // (DNS rebinding).
+  if (!IsLoopbackName(request.header("host").value_or("localhost")))
+    return response->Send(421, text, "ask for 127.0.0.1, [::1] or localhost\n", headers);
   if (request.method != "GET" && request.method != "HEAD")
     return response->Send(405, text, "only GET\n", headers);
   if (request.path == "/healthz") return response->Send(200, text, "ok\n", headers);
