@@ -1,6 +1,7 @@
 // The accuracy runs of stacks that compress KV, a line each, beside the repeats that they decide.
 #include <map>
 
+#include "common/base/html.h"
 #include "common/report/drawing.h"
 #include "common/report/format.h"
 #include "common/report/sections.h"
