@@ -18,7 +18,7 @@ struct QualityRunArguments {
   int64_t max_output_tokens = 2048;
   std::vector<std::string> template_kwargs;
   int64_t seed = 42;
-  std::string filler;            // "": dots, or none for concatenated
+  std::string filler;                      // "": dots, or none for concatenated
   std::optional<int64_t> min_unit_tokens;  // nothing: 8 x chunk size, concatenated only
   int64_t reference_repeats = 2;
   std::string blend_metrics_url;

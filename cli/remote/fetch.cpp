@@ -90,16 +90,6 @@ Status FetchOne(Session& session, const std::string& job_id, const v1::ResultFil
   return RenameDurably(part, path);
 }
 
-// Does the directory hold every file as the controller has it?
-bool IsWhole(const v1::ListResultFilesResponse& list, const std::string& directory) {
-  for (const auto& file : list.files()) {
-    if (!IsSafeResultPath(file.path())) return false;
-    auto digest = Sha256OfFile(JoinPath(directory, file.path()));
-    if (!digest.ok() || *digest != file.sha256()) return false;
-  }
-  return true;
-}
-
 void Tell(const std::string& target, int files, uint64_t bytes, const v1::Job& job, Format format) {
   if (format == Format::kTable) {
     WriteOut(absl::StrCat(target, ": ", files, " files, ", FormatBytes(bytes), ", all digests right\n"));
@@ -122,6 +112,20 @@ bool IsSafeResultPath(const std::string& path) {
   }
   return true;
 }
+
+namespace {
+
+// Does the directory hold every file as the controller has it?
+bool IsWhole(const v1::ListResultFilesResponse& list, const std::string& directory) {
+  for (const auto& file : list.files()) {
+    if (!IsSafeResultPath(file.path())) return false;
+    auto digest = Sha256OfFile(JoinPath(directory, file.path()));
+    if (!digest.ok() || *digest != file.sha256()) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 int RunFetch(const JobOptions& options) {
   const Format format = options.remote.format();

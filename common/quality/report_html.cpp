@@ -69,10 +69,11 @@ class Page {
     std::string verdict(VerdictName(s_.verdict));
     const Settings& plan = d_.plan.settings;
     absl::StrAppend(&out_, "<h1>Does reused KV still give right answers?</h1><p class=\"soft\">",
-                    EscapeHtml(plan.model), ", ", EscapeHtml(plan.dataset), ", ", EscapeHtml(plan.scenario), ", metric ",
-                    EscapeHtml(s_.verdict_settings.metric), ", plan ", EscapeHtml(s_.plan_fingerprint), ", run ",
-                    EscapeHtml(s_.run_fingerprint), "</p>\n<div class=\"card\"><div class=\"verdict ", verdict,
-                    "\">", verdict, "</div><div>", Why(), "</div>");
+                    EscapeHtml(plan.model), ", ", EscapeHtml(plan.dataset), ", ", EscapeHtml(plan.scenario),
+                    ", metric ", EscapeHtml(s_.verdict_settings.metric), ", plan ",
+                    EscapeHtml(s_.plan_fingerprint), ", run ", EscapeHtml(s_.run_fingerprint),
+                    "</p>\n<div class=\"card\"><div class=\"verdict ", verdict, "\">", verdict, "</div><div>",
+                    Why(), "</div>");
     for (const std::string& reason : s_.invalid_reasons)
       absl::StrAppend(&out_, "<div>&bull; ", EscapeHtml(reason), "</div>");
     for (const std::string& warning : a_.warnings)

@@ -22,8 +22,9 @@ std::string AccuracySection(const Recomputed& job) {
     rows.push_back({EscapeHtml(stack), EscapeHtml(accuracy.compression),
                     Badge(accuracy.verdict.empty() ? "no result" : accuracy.verdict, pass ? "good" : "bad"),
                     accuracy.detail.empty() ? "<span class=\"none\">–</span>" : EscapeHtml(accuracy.detail),
-                    accuracy.verdict.empty() ? "<span class=\"none\">–</span>"
-                                             : "<a href=\"" + EscapeHtml(page) + "\">" + EscapeHtml(page) + "</a>"});
+                    accuracy.verdict.empty()
+                        ? "<span class=\"none\">–</span>"
+                        : "<a href=\"" + EscapeHtml(page) + "\">" + EscapeHtml(page) + "</a>"});
   }
   if (rows.empty()) return "";
   return "<h3>Answers of stacks that compress KV</h3>" +

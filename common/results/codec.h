@@ -58,28 +58,6 @@ class Reader {
   Status status_ = absl::OkStatus();
 };
 
-class ObjectReader {
- public:
-  ObjectReader(const Json& json, std::string path, Reader* reader)
-      : json_(json), path_(std::move(path)), reader_(reader) {}
-  template <class T>
-  void operator()(const char* name, T& value) {
-    const std::string path = path_.empty() ? name : path_ + "." + name;
-    const auto at = json_.find(name);
-    if (at == json_.end()) {
-      // What may be null may be missing too: an earlier version did not write it.
-      if constexpr (codec_detail::IsOptional<T>::value) return value.reset();
-      return reader_->Problem(path, "there");
-    }
-    FromJson(*at, path, reader_, &value);
-  }
-
- private:
-  const Json& json_;
-  std::string path_;
-  Reader* reader_;
-};
-
 namespace codec_detail {
 
 template <class T>
@@ -104,6 +82,28 @@ template <class A, class B>
 struct IsPair<std::pair<A, B>> : std::true_type {};
 
 }  // namespace codec_detail
+
+class ObjectReader {
+ public:
+  ObjectReader(const Json& json, std::string path, Reader* reader)
+      : json_(json), path_(std::move(path)), reader_(reader) {}
+  template <class T>
+  void operator()(const char* name, T& value) {
+    const std::string path = path_.empty() ? name : path_ + "." + name;
+    const auto at = json_.find(name);
+    if (at == json_.end()) {
+      // What may be null may be missing too: an earlier version did not write it.
+      if constexpr (codec_detail::IsOptional<T>::value) return value.reset();
+      return reader_->Problem(path, "there");
+    }
+    FromJson(*at, path, reader_, &value);
+  }
+
+ private:
+  const Json& json_;
+  std::string path_;
+  Reader* reader_;
+};
 
 template <class T>
 Json ToJson(const T& value) {

@@ -45,8 +45,8 @@ struct Slo {
 
 // The accuracy run of the job's stacks that compress KV (docs/quality.md, "Inside a job").
 struct AccuracySpec {
-  std::string dataset;      // hotpotqa, musique or a file, as written
-  std::string reference;    // a stack without compression; empty: the baseline, else the first such stack
+  std::string dataset;    // hotpotqa, musique or a file, as written
+  std::string reference;  // a stack without compression; empty: the baseline, else the first such stack
   std::string metric = "match";
   std::string scenario = "independent";
   int limit = 200;  // questions; 0: all

@@ -28,7 +28,8 @@ bool IsDigest(const std::string& text) {
 Result<InputStore> InputStore::Open(const std::string& directory, const std::string& stacks_dir,
                                     const std::string& slo_dir) {
   POOLMARK_RETURN_IF_ERROR(MakeDirs(directory, 0711));
-  // The load reads large ones as the engines' user, whatever this process's umask: by name, that is by digest.
+  // The load reads large ones as the engines' user, whatever this process's umask: by name, that is by
+  // digest.
   if (chmod(directory.c_str(), 0711) != 0) return FromErrno(directory, "letting others through", errno);
   // Pieces of uploads that a restart cut off.
   POOLMARK_ASSIGN_OR_RETURN(auto names, ListDir(directory));

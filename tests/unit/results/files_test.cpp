@@ -48,7 +48,7 @@ TEST_CASE("every file reads back as it was written", "[E13]") {
                            4,
                            NotMeasured{"TCP"},
                            NotMeasured{"TCP"},
-                           {{"net:eth0", 1.0044}}}}; 
+                           {{"net:eth0", 1.0044}}}};
   CHECK(*Encode(*DecodePreflight(*Encode(preflight), "p")) == *Encode(preflight));
 }
 
