@@ -8,26 +8,43 @@
       "_end:\n.byte 0\n"                                                    \
       ".previous\n")
 
-POOLMARK_EMBED("page_css", POOLMARK_PAGE_CSS);
-POOLMARK_EMBED("page_js", POOLMARK_PAGE_JS);
+POOLMARK_EMBED("base_css", POOLMARK_PAGE_DIR "/base.css");
+POOLMARK_EMBED("page_css", POOLMARK_PAGE_DIR "/page.css");
+POOLMARK_EMBED("theme_js", POOLMARK_PAGE_DIR "/theme.js");
+POOLMARK_EMBED("page_js", POOLMARK_PAGE_DIR "/page.js");
 POOLMARK_EMBED("chart_js", POOLMARK_CHART_JS);
 
 extern "C" {
+extern const char poolmark_base_css_begin[], poolmark_base_css_end[];
 extern const char poolmark_page_css_begin[], poolmark_page_css_end[];
+extern const char poolmark_theme_js_begin[], poolmark_theme_js_end[];
 extern const char poolmark_page_js_begin[], poolmark_page_js_end[];
 extern const char poolmark_chart_js_begin[], poolmark_chart_js_end[];
 }
 
 namespace poolmark::report {
+namespace {
 
+std::string_view Between(const char* begin, const char* end) {
+  return {begin, static_cast<size_t>(end - begin)};
+}
+
+}  // namespace
+
+std::string_view BaseCss() {
+  return Between(poolmark_base_css_begin, poolmark_base_css_end);
+}
 std::string_view PageCss() {
-  return {poolmark_page_css_begin, static_cast<size_t>(poolmark_page_css_end - poolmark_page_css_begin)};
+  return Between(poolmark_page_css_begin, poolmark_page_css_end);
+}
+std::string_view ThemeJs() {
+  return Between(poolmark_theme_js_begin, poolmark_theme_js_end);
 }
 std::string_view PageJs() {
-  return {poolmark_page_js_begin, static_cast<size_t>(poolmark_page_js_end - poolmark_page_js_begin)};
+  return Between(poolmark_page_js_begin, poolmark_page_js_end);
 }
 std::string_view ChartJs() {
-  return {poolmark_chart_js_begin, static_cast<size_t>(poolmark_chart_js_end - poolmark_chart_js_begin)};
+  return Between(poolmark_chart_js_begin, poolmark_chart_js_end);
 }
 
 }  // namespace poolmark::report

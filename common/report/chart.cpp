@@ -1,5 +1,6 @@
 #include "common/report/chart.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/report/format.h"
@@ -17,22 +18,33 @@ Json List(const std::vector<std::optional<double>>& values) {
   return list;
 }
 
+const char* MarkName(Mark mark) {
+  return mark == Mark::kInvalid ? "invalid" : mark == Mark::kPreliminary ? "preliminary" : "";
+}
+
+bool IsOfPoints(const Chart& chart) {
+  return !chart.series.empty() && !chart.series.front().points.empty();
+}
+
 std::string Cell(const std::optional<double>& value, const std::string& unit) {
-  return value ? Escape(FormatValue(*value, unit)) : "<span class=\"none\">not measured</span>";
+  return value ? EscapeHtml(FormatValue(*value, unit)) : "<span class=\"none\">not measured</span>";
 }
 
 std::string ByLabel(const Chart& chart) {
-  std::string out = "<thead><tr><th scope=\"col\">" + Escape(chart.x_title) + "</th>";
-  for (const Series& series : chart.series) out += "<th scope=\"col\">" + Escape(series.label) + "</th>";
+  std::string out = "<thead><tr><th scope=\"col\">" + EscapeHtml(chart.x_title) + "</th>";
+  for (const Series& series : chart.series) out += "<th scope=\"col\">" + EscapeHtml(series.label) + "</th>";
   out += "</tr></thead><tbody>";
   for (size_t i = 0; i < chart.labels.size(); ++i) {
-    out += "<tr><th scope=\"row\">" + Escape(chart.labels[i]) + "</th>";
+    out += "<tr><th scope=\"row\">" + EscapeHtml(chart.labels[i]) + "</th>";
     for (const Series& series : chart.series) {
       out += "<td>" + Cell(i < series.values.size() ? series.values[i] : std::nullopt, chart.y_unit);
       if (i < series.low.size() && series.low[i] && series.high[i]) {
-        out += " <small>(" + Escape(FormatValue(*series.low[i], chart.y_unit)) + " to " +
-               Escape(FormatValue(*series.high[i], chart.y_unit)) + ")</small>";
+        out += " <small>(" + EscapeHtml(FormatValue(*series.low[i], chart.y_unit)) + " to " +
+               EscapeHtml(FormatValue(*series.high[i], chart.y_unit)) + ")</small>";
       }
+      if (i < series.marks.size() && series.marks[i] != Mark::kNone)
+        out += std::string(" <small class=\"") + (series.marks[i] == Mark::kInvalid ? "bad" : "warn") +
+               "\">" + MarkName(series.marks[i]) + "</small>";
       out += "</td>";
     }
     out += "</tr>";
@@ -41,24 +53,29 @@ std::string ByLabel(const Chart& chart) {
 }
 
 std::string ByPoint(const Chart& chart) {
-  std::string out = "<thead><tr><th scope=\"col\">Series</th><th scope=\"col\">" + Escape(chart.x_title) +
-                    "</th><th scope=\"col\">" + Escape(chart.y_title) + "</th></tr></thead><tbody>";
+  std::string out = "<thead><tr><th scope=\"col\">Series</th><th scope=\"col\">" + EscapeHtml(chart.x_title) +
+                    "</th><th scope=\"col\">" + EscapeHtml(chart.y_title) + "</th></tr></thead><tbody>";
   for (const Series& series : chart.series) {
-    for (const auto& [x, y] : series.points) {
-      out += "<tr><th scope=\"row\">" + Escape(series.label) + "</th><td>" +
-             Escape(FormatValue(x, chart.x_unit)) + "</td><td>" + Escape(FormatValue(y, chart.y_unit)) +
-             "</td></tr>";
+    for (size_t i = 0; i < series.points.size(); ++i) {
+      const auto& [x, y] = series.points[i];
+      const std::string note = i < series.notes.size() ? ", " + series.notes[i] : "";
+      out += "<tr><th scope=\"row\">" + EscapeHtml(series.label + note) + "</th><td>" +
+             EscapeHtml(FormatValue(x, chart.x_unit)) + "</td><td>" +
+             EscapeHtml(FormatValue(y, chart.y_unit)) + "</td></tr>";
     }
   }
   return out + "</tbody>";
 }
 
-}  // namespace
+std::string TableOf(const Chart& chart) {
+  const std::string caption = chart.name.empty() ? "" : "<caption>" + EscapeHtml(chart.name) + "</caption>";
+  return "<table>" + caption + (IsOfPoints(chart) ? ByPoint(chart) : ByLabel(chart)) + "</table>";
+}
 
-Json ToJson(const Chart& chart) {
-  Json json = {{"id", chart.id},
-               {"title", chart.title},
+Json Variant(const Chart& chart) {
+  Json json = {{"name", chart.name},
                {"kind", chart.kind == Chart::Kind::kBar ? "bar" : "line"},
+               {"horizontal", chart.horizontal},
                {"stacked", chart.stacked},
                {"xTitle", chart.x_title},
                {"yTitle", chart.y_title},
@@ -68,16 +85,16 @@ Json ToJson(const Chart& chart) {
                {"labels", chart.labels},
                {"series", Json::array()},
                {"bands", Json::array()}};
-  for (const auto& [from, to] : chart.bands) json["bands"].push_back(Json::array({from, to}));
+  for (const auto& band : chart.bands)
+    json["bands"].push_back({{"from", band.from}, {"to", band.to}, {"label", band.label}});
   for (const Series& series : chart.series) {
-    Json one = {{"label", series.label},
-                {"color", series.color},
-                {"stack", series.stack},
-                {"markers", series.markers},
-                {"dashed", series.dashed}};
+    Json one = {{"label", series.label},    {"color", series.color},     {"stack", series.stack},
+                {"group", series.group},    {"markers", series.markers}, {"dashed", series.dashed},
+                {"stepped", series.stepped}};
     if (!series.points.empty()) {
       one["points"] = Json::array();
       for (const auto& [x, y] : series.points) one["points"].push_back(Json::array({x, y}));
+      if (!series.notes.empty()) one["notes"] = series.notes;
     } else {
       one["values"] = List(series.values);
       if (!series.low.empty()) {
@@ -85,23 +102,79 @@ Json ToJson(const Chart& chart) {
         one["high"] = List(series.high);
       }
     }
+    if (std::any_of(series.marks.begin(), series.marks.end(), [](Mark m) { return m != Mark::kNone; })) {
+      one["marks"] = Json::array();
+      for (const Mark mark : series.marks) one["marks"].push_back(MarkName(mark));
+    }
     json["series"].push_back(std::move(one));
   }
   return json;
 }
 
+// Radio buttons: arrow keys choose, without a script of ours.
+std::string Choices(const Chart& chart) {
+  if (chart.others.empty()) {
+    return chart.choice.empty()
+               ? ""
+               : "<p class=\"choice\">" + EscapeHtml(chart.choice) + ": " + EscapeHtml(chart.name) + "</p>";
+  }
+  std::string out = "<fieldset class=\"choice\" data-chart=\"" + chart.id + "\"><legend>" +
+                    EscapeHtml(chart.choice) + "</legend>";
+  const auto one = [&](const Chart& variant, size_t index) {
+    out += "<label><input type=\"radio\" name=\"" + chart.id + "-choice\" value=\"" + std::to_string(index) +
+           "\"" + (index == 0 ? " checked" : "") + "><span>" + EscapeHtml(variant.name) + "</span></label>";
+  };
+  one(chart, 0);
+  for (size_t i = 0; i < chart.others.size(); ++i) one(chart.others[i], i + 1);
+  return out + "</fieldset>";
+}
+
+// Room for lying bars grows with their number.
+std::string Height(const Chart& chart) {
+  if (!chart.horizontal) return "";
+  const size_t bars = chart.labels.size() * (chart.stacked ? 1 : std::max<size_t>(1, chart.series.size()));
+  return " style=\"flex-basis:" +
+         std::to_string(std::max<size_t>(12, 6 + bars * (chart.stacked ? 2 : 1) + chart.labels.size() / 2)) +
+         "rem\"";
+}
+
+}  // namespace
+
+bool HasData(const Chart& chart) {
+  return std::any_of(chart.series.begin(), chart.series.end(), [](const Series& series) {
+    return !series.points.empty() || std::any_of(series.values.begin(), series.values.end(),
+                                                 [](const auto& value) { return value.has_value(); });
+  });
+}
+
+Chart Choose(const std::string& choice, std::vector<Chart> charts) {
+  std::erase_if(charts, [](const Chart& chart) { return !HasData(chart); });
+  if (charts.empty()) return {};
+  Chart first = std::move(charts.front());
+  first.choice = choice;
+  first.others.assign(std::make_move_iterator(charts.begin() + 1), std::make_move_iterator(charts.end()));
+  return first;
+}
+
+Json ToJson(const Chart& chart) {
+  Json json = {{"id", chart.id}, {"title", chart.title}, {"variants", Json::array({Variant(chart)})}};
+  for (const Chart& other : chart.others) json["variants"].push_back(Variant(other));
+  return json;
+}
+
 std::string ToHtml(const Chart& chart) {
-  std::string out = "<figure class=\"chart\" id=\"" + chart.id + "\"><figcaption><h4>" + Escape(chart.title) +
-                    "</h4><p>" + Escape(chart.text) + "</p></figcaption>";
-  out += "<div class=\"canvas\"><canvas id=\"" + chart.id + "-canvas\" role=\"img\" aria-label=\"" +
-         Escape(chart.title) + ". The same figures are in the table below.\"></canvas></div>";
+  const std::string title = EscapeHtml(chart.title);
+  std::string out = "<figure class=\"chart\" id=\"" + chart.id + "\"><figcaption><h4>" + title + "</h4><p>" +
+                    EscapeHtml(chart.text) + "</p></figcaption>" + Choices(chart);
+  out += "<div class=\"canvas" + std::string(chart.horizontal ? " lying" : "") + "\"" + Height(chart) +
+         "><canvas id=\"" + chart.id + "-canvas\" role=\"img\" aria-label=\"" + title +
+         ". The same figures are in the table below.\"></canvas></div><p class=\"marks\"></p>";
   out +=
-      "<details><summary>Figures of this chart</summary><div class=\"scroll\" role=\"region\" tabindex=\"0\" "
-      "aria-label=\"" +
-      Escape(chart.title) + ", table\"><table>";
-  const bool points = !chart.series.empty() && !chart.series.front().points.empty();
-  out += points ? ByPoint(chart) : ByLabel(chart);
-  return out + "</table></div></details></figure>\n";
+      "<details class=\"figures\"><summary>Figures of this chart</summary><div class=\"scroll\" "
+      "role=\"region\" tabindex=\"0\" aria-label=\"" +
+      title + ", table\">" + TableOf(chart);
+  for (const Chart& other : chart.others) out += TableOf(other);
+  return out + "</div></details></figure>\n";
 }
 
 }  // namespace poolmark::report

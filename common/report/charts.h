@@ -9,9 +9,10 @@
 
 namespace poolmark::report {
 
-// Of one workload: TTFT and throughput by load level with intervals, token sources stacked, reuse captured
-// against possible, the reuse curve with the measured points on it, percentile curves, throughput over time,
-// goodput along the SLO scale.
+// Of one workload: TTFT and throughput by load level with intervals, latency against throughput, token
+// sources stacked, reuse captured against possible, the reuse curve with the measured points on it,
+// percentile curves, throughput over time with its windows, goodput along the SLO scale, and every other
+// measure by load level to choose from. Without repeats only what the summary holds.
 std::vector<Chart> ChartsOf(const std::string& workload, const results::SummaryFile& summary,
                             const std::vector<results::RepeatFile>& repeats);
 
@@ -19,6 +20,7 @@ std::vector<Chart> ChartsOf(const std::string& workload, const results::SummaryF
 std::vector<std::string> WorkloadsOf(const results::SummaryFile& summary);
 // Levels by their number: c4, c16, c128.
 std::vector<std::string> LevelsOf(const std::string& workload, const results::SummaryFile& summary);
+bool LevelBefore(const std::string& a, const std::string& b);
 // "16 users", "5 requests/s", "trace at 2 times its speed".
 std::string LevelTitle(const std::string& level);
 // "a.b" -> "a-b": part of an element's id.

@@ -161,6 +161,25 @@ void ComparePoints(const Recomputed& first, const Recomputed& other, JobComparis
   }
 }
 
+ComparedJob Describe(const std::string& directory, const Recomputed& job) {
+  const auto& file = job.directory.job;
+  ComparedJob out;
+  out.directory = directory;
+  out.job_id = file.job_id;
+  out.started = file.started;
+  out.state = file.state;
+  out.verdict = job.summary.verdict;
+  out.poolmark_version = file.poolmark_version;
+  if (job.directory.manifest) {
+    out.machines = Machines(*job.directory.manifest);
+    out.engines = Engines(*job.directory.manifest, false);
+  }
+  out.publishable = job.summary.publishable;
+  out.points = job.summary.points;
+  out.repeats = job.repeats;
+  return out;
+}
+
 }  // namespace
 
 bool JobComparison::refused() const {
@@ -178,6 +197,7 @@ Result<JobComparison> CompareDirectories(const std::vector<std::string>& directo
     POOLMARK_ASSIGN_OR_RETURN(Recomputed job, Recompute(directory));
     for (const auto& problem : job.problems)
       out.notes.push_back(directory + ": " + problem.path + ": " + problem.message);
+    out.jobs.push_back(Describe(directory, job));
     jobs.push_back(std::move(job));
   }
   const Recomputed& first = jobs.front();
@@ -194,12 +214,16 @@ Result<JobComparison> CompareDirectories(const std::vector<std::string>& directo
     CompareWindows(first.repeats, jobs[i].repeats, &differences);
     const size_t before = out.comparisons.size();
     if (!out.refused()) ComparePoints(first, jobs[i], &out);
+    out.candidate_jobs.resize(out.comparisons.size(), i);
     if (!out.refused() && out.comparisons.size() == before) {
       out.unlike.push_back(
           {directories[i], "test points", "", "no stack, workload and load level in common", true});
     }
   }
-  if (out.refused()) out.comparisons.clear();
+  if (out.refused()) {
+    out.comparisons.clear();
+    out.candidate_jobs.clear();
+  }
   out.notes.push_back(
       "The jobs ran at different times: changes of the machines between them are in the comparison. Stacks "
       "of one job alternate instead.");

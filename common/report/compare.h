@@ -17,10 +17,20 @@ struct Unlike {
   bool refuses = false;  // it makes the results incomparable
 };
 
+// What the page says and draws of each job.
+struct ComparedJob {
+  std::string directory, job_id, started, state, verdict, poolmark_version, machines, engines;
+  bool publishable = false;
+  std::vector<results::SummaryPoint> points;
+  std::vector<results::RepeatFile> repeats;
+};
+
 struct JobComparison {
   std::vector<std::string> directories;
+  std::vector<ComparedJob> jobs;  // in the order of the directories
   std::vector<Unlike> unlike;
   std::vector<results::SummaryComparison> comparisons;  // `baseline` and `candidate` are "<job>:<stack>"
+  std::vector<size_t> candidate_jobs;  // of each comparison, the place of the candidate in `jobs`
   std::vector<std::string> notes;
   bool refused() const;
 };

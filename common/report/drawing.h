@@ -10,14 +10,16 @@ namespace poolmark::report {
 
 // One stack of plan.json (its text). Empty when the stack is not in it.
 std::string DrawPlan(const std::string& plan_json, const std::string& stack);
+// The same as a folded table.
+std::string PlanTable(const std::string& plan_json, const std::string& stack);
 
 struct Step {
   std::string row;          // "Cycle 2, cand"
   std::string label;        // "Verify"
-  std::string kind;         // "", "measure", "down", "bad"
+  std::string kind;         // "", "launch", "verify", "measure", "down", "bad"
   double from = 0, to = 0;  // seconds from the first
 };
-// Steps with both times known, from preflight, cycles and repeats.
+// Steps with both times known, from job, preflight, cycles and repeats.
 std::vector<Step> StepsOf(const results::Directory& directory);
 std::string DrawTimeline(const std::vector<Step>& steps);
 

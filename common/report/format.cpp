@@ -7,11 +7,14 @@
 namespace poolmark::report {
 namespace {
 
-std::string Digits(double value) {
+// Digits after the point that show `significant` digits.
+int Decimals(double value, int significant) {
   const double size = std::abs(value);
+  return size == 0 ? 0 : std::clamp(significant - 1 - static_cast<int>(std::floor(std::log10(size))), 0, 9);
+}
+
+std::string Digits(double value, int decimals) {
   char text[48];
-  // Three significant digits, all digits before the point.
-  const int decimals = size == 0 ? 0 : std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 9);
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
   std::string out = text;
   // Thousands in groups.
@@ -20,6 +23,11 @@ std::string Digits(double value) {
   const size_t start = out[0] == '-' ? 1 : 0;
   for (size_t at = end; at > start + 3; at -= 3) out.insert(at - 3, ",");
   return out;
+}
+
+// Three significant digits, all digits before the point.
+std::string Digits(double value) {
+  return Digits(value, Decimals(value, 3));
 }
 
 struct Scaled {
@@ -66,40 +74,27 @@ std::string FormatInterval(const results::SummaryFigure& figure) {
   if (!figure.mean.has_value()) return "not measured";
   const Scaled scaled = Scale(*figure.mean, figure.unit);
   if (!figure.high) return With(*figure.mean, scaled);
-  return Digits(*figure.mean * scaled.factor) + " ± " + With(*figure.high - *figure.mean, scaled);
-}
-
-std::string Escape(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
+  // The interval with two digits, the mean to the same place; at most one place more than the mean alone.
+  const double mean = *figure.mean * scaled.factor, half = (*figure.high - *figure.mean) * scaled.factor;
+  const int decimals = std::min(half == 0 ? 0 : Decimals(half, 2), Decimals(mean, 3) + 1);
+  return Digits(mean, std::max(decimals, half == 0 ? Decimals(mean, 3) : 0)) + " ± " +
+         Digits(half, decimals) + (scaled.unit.empty() ? "" : " " + scaled.unit);
 }
 
 size_t Width(std::string_view text) {
   size_t width = 0;
   for (const char c : text) width += (static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1 : 0;
   return width;
+}
+
+std::string Shortened(std::string_view text, size_t columns) {
+  if (Width(text) <= columns) return std::string(text);
+  size_t at = 0;
+  for (size_t kept = 0; at < text.size() && kept + 1 < columns; ++kept) {
+    ++at;
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
+  }
+  return std::string(text.substr(0, at)) + "…";
 }
 
 std::string TextTable(const std::vector<std::vector<std::string>>& rows) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/html.h"
 #include "common/base/measured.h"
 #include "common/results/summary_file.h"
 
@@ -15,11 +16,11 @@ std::string FormatValue(double value, std::string_view unit);
 std::string FormatValue(const Measured<double>& value, std::string_view unit);  // "not measured"
 // "123 ms ± 4.1 ms"; the unit once where both have the same.
 std::string FormatInterval(const results::SummaryFigure& figure);
-// & < > " ' escaped.
-std::string Escape(std::string_view text);
 // Columns padded with spaces, two between; the first row is the head. Right-aligned from the second column.
 std::string TextTable(const std::vector<std::vector<std::string>>& rows);
 // Width in columns of UTF-8 text (code points).
 size_t Width(std::string_view text);
+// At most that many columns; what was cut shows as "…".
+std::string Shortened(std::string_view text, size_t columns);
 
 }  // namespace poolmark::report

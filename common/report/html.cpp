@@ -9,6 +9,7 @@
 #include "common/report/assets.h"
 #include "common/report/charts.h"
 #include "common/report/format.h"
+#include "common/report/headline.h"
 #include "common/report/sections.h"
 #include "common/results/layout.h"
 
@@ -16,10 +17,6 @@ namespace poolmark::report {
 namespace {
 
 using results::SummaryPoint;
-
-std::string PointName(const SummaryPoint& point) {
-  return point.point.stack + ", " + point.point.workload + ", " + LevelTitle(point.point.level);
-}
 
 std::string StateBadges(const Recomputed& job) {
   const auto& summary = job.summary;
@@ -45,70 +42,50 @@ std::string StateBadges(const Recomputed& job) {
 
 std::string Header(const Recomputed& job) {
   const auto& file = job.directory.job;
-  std::string out = "<header><h1>Job " + Escape(file.job_id) + "</h1><p>" + StateBadges(job) + "</p>";
-  std::vector<std::string> lines;
-  for (const SummaryPoint& point : job.summary.points) {
-    if (std::find(lines.begin(), lines.end(), point.measured_line) == lines.end())
-      lines.push_back(point.measured_line);
+  std::string out = "<header><h1>Job " + EscapeHtml(file.job_id) + "</h1><p>" + StateBadges(job) + "</p>";
+  // What the figures were measured over; with the points where not all are alike.
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const SummaryPoint* point : OrderedPoints(job.summary)) {
+    const auto at = std::find_if(lines.begin(), lines.end(),
+                                 [&](const auto& line) { return line.first == point->measured_line; });
+    if (at == lines.end()) {
+      lines.emplace_back(point->measured_line, PointName(*point));
+    } else {
+      at->second += "; " + PointName(*point);
+    }
   }
-  for (const auto& line : lines) out += "<p class=\"lead\">" + Escape(line) + "</p>";
-  out += "<p class=\"soft\">" + Escape(file.started.empty() ? "Never started" : "Started " + file.started) +
-         (file.ended.empty() ? "" : ", ended " + Escape(file.ended)) +
-         ". Starting state: " + Escape(file.starting_state) + ". " + std::to_string(file.repeats) +
-         " repeats asked. Poolmark " + Escape(file.poolmark_version) + ".</p>";
-  if (!file.reason.empty())
-    out += Box("bad",
-               file.failed_check.empty() ? "The job ended early"
-                                         : "The job stopped at the check " + file.failed_check,
-               {file.reason});
-  return out + "</header>\n";
-}
-
-std::string Concerns(const Recomputed& job) {
-  std::string out;
-  for (const SummaryPoint& point : job.summary.points) {
-    std::vector<std::string> reasons;
-    for (const auto& repeat : point.repeats) {
-      for (const auto& reason : repeat.reasons) {
-        reasons.push_back("repeat " + std::to_string(repeat.repeat) + ": " +
-                          std::string(stats::ReasonSentence(reason.reason)) + " (" + reason.detail + ")");
-      }
+  for (const auto& [line, points] : lines)
+    out += "<p class=\"lead\">" + EscapeHtml(line) +
+           (lines.size() > 1 ? " <small>" + EscapeHtml(points) + "</small>" : "") + "</p>";
+  std::string what;
+  for (const auto& stack : file.stacks)
+    what += (what.empty() ? "" : ", ") + stack.name + (stack.name == file.baseline ? " (baseline)" : "");
+  for (const auto& workload : file.workloads) {
+    what += " · " + workload.name + " (" + workload.shape + ")";
+    for (size_t i = 0; i < workload.levels.size(); ++i)
+      what += (i == 0 ? " at " : ", ") + LevelTitle(workload.levels[i]);
+  }
+  out += "<p>" + EscapeHtml(what) + "</p>";
+  out += "<p class=\"soft\">" +
+         EscapeHtml(file.started.empty() ? "Never started" : "Started " + file.started) +
+         (file.ended.empty() ? "" : ", ended " + EscapeHtml(file.ended)) +
+         ". Starting state: " + EscapeHtml(file.starting_state) + ". " + std::to_string(file.repeats) +
+         (file.repeats == 1 ? " repeat" : " repeats") + " asked. Poolmark " +
+         EscapeHtml(file.poolmark_version) + ".</p>";
+  if (!file.reason.empty()) {
+    std::vector<std::string> reasons;  // one a line
+    for (size_t at = 0; at < file.reason.size();) {
+      const size_t end = std::min(file.reason.find('\n', at), file.reason.size());
+      if (end > at) reasons.push_back(file.reason.substr(at, end - at));
+      at = end + 1;
     }
     out += Box("bad",
-               PointName(point) + (point.valid ? ": some repeats are invalid"
-                                               : ": invalid, its figures are diagnostics, never results"),
+               file.state == "SUCCEEDED" || file.state == "INVALID" ? "What happened during the job"
+               : file.failed_check.empty()                          ? "The job ended early"
+                                           : "The job stopped at the check " + file.failed_check,
                reasons);
-    out += Box("warn", PointName(point) + ": warnings", point.warnings);
-    if (point.preliminary)
-      out += Box("warn", PointName(point), {"Preliminary: fewer than three valid repeats."});
   }
-  if (!job.summary.publishable)
-    out += Box("", "What holds the result back from publication", job.summary.held_back_by);
-  out += Box("", "Notes", job.summary.notes);
-  return out;
-}
-
-std::string Card(const SummaryPoint& point, const std::string& figure, const std::string& title) {
-  const auto at = point.figures.find(figure);
-  if (at == point.figures.end() || !at->second.mean.has_value()) return "";
-  return "<div class=\"card\"><b>" + Escape(FormatInterval(at->second)) + "</b><span>" + Escape(title) +
-         "</span></div>";
-}
-
-// The figures of one point at a glance.
-std::string Cards(const SummaryPoint& point) {
-  std::string out = "<h3>" + Escape(PointName(point)) + " " +
-                    (point.valid ? "" : Badge("invalid: diagnostics", "bad")) +
-                    (point.preliminary ? Badge("preliminary", "warn") : "") + "</h3><div class=\"cards\">";
-  for (const auto& [figure, title] : {std::pair{"ttft_p50_seconds", "time to first token, median"},
-                                      {"ttft_p99_seconds", "time to first token, P99"},
-                                      {"output_tokens_per_second", "output throughput"},
-                                      {"reused", "of the prompt tokens reused"},
-                                      {"reuse_captured", "of the possible reuse captured"},
-                                      {"tokens_per_joule", "output tokens per joule"}}) {
-    out += Card(point, figure, title);
-  }
-  return out + "</div>";
+  return out + "</header>\n";
 }
 
 }  // namespace
@@ -121,14 +98,21 @@ std::string Page(const std::string& title, const std::vector<std::pair<std::stri
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
       "script-src 'unsafe-inline'; img-src data:\">"
       "<link rel=\"icon\" href=\"data:,\"><title>" +
-      Escape(title) + "</title>\n<style>\n";
+      EscapeHtml(title) + "</title>\n<style>\n";
+  out.append(BaseCss());
   out.append(PageCss());
+  out += "</style><script>";
+  out.append(ThemeJs());
   out +=
-      "</style></head>\n<body><a class=\"skip\" href=\"#main\">To the content</a>\n<nav "
-      "aria-label=\"Sections\"><ul>";
-  for (const auto& [id, name] : sections) out += "<li><a href=\"#" + id + "\">" + Escape(name) + "</a></li>";
-  out += "</ul></nav>\n" + body;
-  out += "<footer>Written by poolmark " + Escape(std::string(Version())) +
+      "</script></head>\n<body><a class=\"skip\" href=\"#main\">To the content</a>\n<nav "
+      "aria-label=\"Sections\"><div class=\"bar\"><ul>";
+  for (const auto& [id, name] : sections)
+    out += "<li><a href=\"#" + id + "\">" + EscapeHtml(name) + "</a></li>";
+  out += "</ul>";
+  if (!charts.empty())
+    out += "<button id=\"tables\" type=\"button\" aria-pressed=\"false\" hidden>Tables</button>";
+  out += std::string(kThemeChoice) + "</div></nav>\n" + body;
+  out += "<footer>Written by poolmark " + EscapeHtml(std::string(Version())) +
          ". Charts by Chart.js 3.9.1 (MIT).</footer>\n";
   if (!charts.empty()) {
     Json data = Json::array();
@@ -147,7 +131,7 @@ std::string Page(const std::string& title, const std::vector<std::pair<std::stri
 
 std::string ReportPage(const Recomputed& job) {
   std::vector<Chart> charts;
-  std::string pictures;
+  std::string results = JobConcerns(job.summary);
   for (const std::string& workload : WorkloadsOf(job.summary)) {
     const auto& workloads = job.directory.job.workloads;
     const auto at = std::find_if(workloads.begin(), workloads.end(),
@@ -155,46 +139,43 @@ std::string ReportPage(const Recomputed& job) {
     std::string shape = at == workloads.end() ? "" : at->shape;
     if (at != workloads.end() && at->token_scale != "1" && !at->token_scale.empty())
       shape += ", token scale " + at->token_scale;
-    pictures +=
-        "<h3>" + Escape(workload) + " <small>" + Escape(shape) + "</small></h3><div class=\"charts\">";
+    results += "<h3>" + EscapeHtml(workload) + " <small>" + EscapeHtml(shape) + "</small></h3>" +
+               WorkloadConcerns(workload, job.summary) + HeadlineChanges(workload, job.summary) +
+               "<div class=\"charts\">";
     for (Chart& chart : ChartsOf(workload, job.summary, job.repeats)) {
-      pictures += ToHtml(chart);
+      results += ToHtml(chart);
       charts.push_back(std::move(chart));
     }
-    pictures += "</div>";
+    results += "</div>";
   }
-  std::string cards, tables;
-  for (const SummaryPoint& point : job.summary.points) {
-    cards += Cards(point);
-    tables += "<h3>" + Escape(PointName(point)) + "</h3>" + Box("", "Notes", point.notes) + PointTable(point);
+  std::string tables;
+  for (const SummaryPoint* point : OrderedPoints(job.summary)) {
+    tables += "<details><summary>" + EscapeHtml(PointName(*point)) + " <small>" +
+              std::to_string(point->figures.size()) + " measures, " + std::to_string(point->repeats.size()) +
+              " repeats</small></summary>" + Box("", "Notes", point->notes) + PointTable(*point) +
+              "</details>";
   }
-  const auto section = [](const std::string& id, const std::string& title, const std::string& content) {
-    return "<section id=\"" + id + "\"><h2>" + title + "</h2>\n" + content + "</section>\n";
-  };
+  std::vector<std::pair<std::string, std::string>> sections;
   std::string body = Header(job) + "<main id=\"main\">\n";
-  body += section("results", "Results",
-                  Concerns(job) + (cards.empty() ? "<p class=\"soft\">Nothing was measured.</p>" : cards));
-  if (!pictures.empty()) body += section("pictures", "Pictures", pictures);
-  body += section("comparison", "Comparison", ComparisonSection(job.summary));
-  if (!tables.empty()) body += section("measures", "All measures", tables);
-  body += section("repeats", "Repeats", RepeatSection(job));
-  body += section("network", "KV transfer, energy, network", TransferSection(job));
-  body += section("steps", "Steps and evidence", StepsSection(job));
-  body += section("plan", "Plan", PlanSection(job));
-  body += section("sources", "Where each number comes from", SourcesSection(job));
-  body += section("files", "Files", FilesSection(job)) + "</main>\n";
-  return Page("Poolmark job " + job.directory.job.job_id,
-              {{"results", "Results"},
-               {"pictures", "Pictures"},
-               {"comparison", "Comparison"},
-               {"measures", "Measures"},
-               {"repeats", "Repeats"},
-               {"network", "Network and energy"},
-               {"steps", "Steps"},
-               {"plan", "Plan"},
-               {"sources", "Sources"},
-               {"files", "Files"}},
-              body, charts);
+  const auto section = [&](const std::string& id, const std::string& name, const std::string& title,
+                           const std::string& content) {
+    sections.emplace_back(id, name);
+    body += "<section id=\"" + id + "\"><h2>" + title + "</h2>\n" + content + "</section>\n";
+  };
+  section("results", "Results", "Results",
+          results + (tables.empty() ? "<p class=\"soft\">Nothing was measured.</p>" : ""));
+  if (!tables.empty()) section("glance", "At a glance", "At a glance", Glance(job.summary));
+  section("comparison", "Comparison", "Comparison", ComparisonSection(job.summary));
+  if (!tables.empty()) section("measures", "Measures", "All measures", tables);
+  if (!job.repeats.empty()) {
+    section("repeats", "Repeats", "Repeats", RepeatSection(job));
+    section("network", "Network and energy", "KV transfer, energy, network", TransferSection(job));
+  }
+  section("steps", "Steps", "Steps and evidence", StepsSection(job));
+  section("plan", "Plan", "Plan", PlanSection(job));
+  section("sources", "Sources", "Where each number comes from", SourcesSection(job));
+  section("files", "Files", "Files", FilesSection(job));
+  return Page("Poolmark job " + job.directory.job.job_id, sections, body + "</main>\n", charts);
 }
 
 Result<Recomputed> WriteReport(const std::string& directory, const RecomputeOptions& options) {

@@ -2,29 +2,31 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "common/report/charts.h"
+#include "common/report/forest.h"
 #include "common/report/format.h"
+#include "common/report/headline.h"
 #include "common/results/figures.h"
 
 namespace poolmark::report {
 namespace {
 
-using results::SummaryComparison;
 using results::SummaryFigure;
 using results::SummaryPoint;
 
 std::string Missing(const std::string& reason) {
-  return "<span class=\"none\" title=\"" + Escape(reason) + "\">not measured</span><br><small>" +
-         Escape(reason) + "</small>";
+  return "<span class=\"none\" title=\"" + EscapeHtml(reason) + "\">not measured</span><br><small>" +
+         EscapeHtml(reason) + "</small>";
 }
 
 std::string ValueCell(const Measured<double>& value, const std::string& unit) {
-  return value.has_value() ? Escape(FormatValue(*value, unit)) : Missing(value.reason());
+  return value.has_value() ? EscapeHtml(FormatValue(*value, unit)) : Missing(value.reason());
 }
 
 std::string FigureCell(const SummaryFigure& figure) {
-  return figure.mean.has_value() ? Escape(FormatInterval(figure)) : Missing(figure.mean.reason());
+  return figure.mean.has_value() ? EscapeHtml(FormatInterval(figure)) : Missing(figure.mean.reason());
 }
 
 const std::vector<std::string>& FigureOrder() {
@@ -76,22 +78,33 @@ const std::vector<std::string>& FigureOrder() {
   return order;
 }
 
+// By workload, load level, stack and number.
+std::vector<const results::RepeatFile*> OrderedRepeats(const Recomputed& job) {
+  std::vector<const results::RepeatFile*> out;
+  for (const SummaryPoint* point : OrderedPoints(job.summary)) {
+    for (const auto& repeat : job.repeats) {
+      if (repeat.facts.point == point->point) out.push_back(&repeat);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string Badge(const std::string& text, const std::string& style) {
-  return "<span class=\"badge " + style + "\">" + Escape(text) + "</span>";
+  return "<span class=\"badge " + style + "\">" + EscapeHtml(text) + "</span>";
 }
 
 std::string Box(const std::string& style, const std::string& title, const std::vector<std::string>& lines) {
   if (lines.empty()) return "";
-  std::string out = "<div class=\"box " + style + "\"><p><strong>" + Escape(title) + "</strong></p><ul>";
-  for (const auto& line : lines) out += "<li>" + Escape(line) + "</li>";
+  std::string out = "<div class=\"box " + style + "\"><p><strong>" + EscapeHtml(title) + "</strong></p><ul>";
+  for (const auto& line : lines) out += "<li>" + EscapeHtml(line) + "</li>";
   return out + "</ul></div>\n";
 }
 
 std::string Table(const std::string& label, const std::vector<std::string>& head,
                   const std::vector<std::vector<std::string>>& rows, const std::string& style) {
-  std::string out = "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"" + Escape(label) +
+  std::string out = "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"" + EscapeHtml(label) +
                     "\"><table class=\"" + style + "\"><thead><tr>";
   for (const auto& cell : head) out += "<th scope=\"col\">" + cell + "</th>";
   out += "</tr></thead><tbody>";
@@ -120,12 +133,12 @@ std::string PointTable(const SummaryPoint& point) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& name : names) {
     const SummaryFigure& figure = point.figures.at(name);
-    std::vector<std::string> row = {Escape(results::TitleOf(name)), FigureCell(figure),
+    std::vector<std::string> row = {EscapeHtml(results::TitleOf(name)), FigureCell(figure),
                                     std::to_string(figure.n)};
     for (const auto& value : figure.repeats)
       row.push_back(value.has_value()
-                        ? Escape(FormatValue(*value, figure.unit))
-                        : "<span class=\"none\" title=\"" + Escape(value.reason()) + "\">–</span>");
+                        ? EscapeHtml(FormatValue(*value, figure.unit))
+                        : "<span class=\"none\" title=\"" + EscapeHtml(value.reason()) + "\">–</span>");
     rows.push_back(std::move(row));
   }
   return Table(
@@ -136,75 +149,62 @@ std::string PointTable(const SummaryPoint& point) {
 std::string ComparisonSection(const results::SummaryFile& summary) {
   if (summary.comparisons.empty()) {
     return "<p class=\"soft\">" +
-           Escape(summary.baseline.empty()
-                      ? "The job names no baseline: its results are compared with nothing."
-                      : "Nothing to compare with the baseline " + summary.baseline + ".") +
+           EscapeHtml(summary.baseline.empty()
+                          ? "The job names no baseline: its results are compared with nothing."
+                          : "Nothing to compare with the baseline " + summary.baseline + ".") +
            "</p>";
   }
   std::string out =
       "<p>Pairs of repeats under the same load, candidate against baseline. <em>Same</em>: the whole 95 % "
-      "interval lies within ±5 %. "
-      "<em>Underpowered</em>: too few repeats to tell. Paired sessions compare the same turn of the same "
-      "session in both.</p>";
-  std::map<std::pair<std::string, std::string>, std::vector<const SummaryComparison*>> groups;
-  for (const auto& one : summary.comparisons)
-    groups[{one.candidate, one.workload + ", " + LevelTitle(one.level)}].push_back(&one);
-  for (const auto& [group, list] : groups) {
-    std::vector<std::vector<std::string>> rows;
-    for (const SummaryComparison* one : list) {
-      if (!one->relative.has_value() && one->pairs == 0) continue;
-      const std::string style = one->verdict == "better"         ? "good"
-                                : one->verdict == "worse"        ? "bad"
-                                : one->verdict == "underpowered" ? "warn"
-                                                                 : "";
-      std::string change = one->relative.has_value() ? FormatValue(*one->relative, "share") : "not measured";
-      if (one->low)
-        change += " (" + FormatValue(*one->low, "share") + " to " + FormatValue(*one->high, "share") + ")";
-      std::string verdict = Badge(one->verdict, style);
-      if (one->repeats_needed)
-        verdict += " <small>" + std::to_string(*one->repeats_needed) + " repeats would tell</small>";
-      const std::string unit = results::UnitOf(one->figure);
-      rows.push_back({Escape(results::TitleOf(one->figure)), Escape(FormatValue(one->baseline_mean, unit)),
-                      Escape(FormatValue(one->candidate_mean, unit)), Escape(change), verdict,
-                      std::to_string(one->pairs),
-                      one->session_relative.has_value()
-                          ? Escape(FormatValue(*one->session_relative, "share")) + " <small>of " +
-                                std::to_string(one->paired_sessions) + "</small>"
-                          : "<span class=\"none\">–</span>"});
-    }
-    if (rows.empty()) {
-      out += "<h3>" + Escape(group.first + ", " + group.second) +
-             "</h3><p class=\"soft\">No pair of valid repeats.</p>";
-      continue;
-    }
-    out += "<h3>" + Escape(group.first + " against " + summary.baseline + ": " + group.second) + "</h3>";
-    out += Table(
-        "Comparison of " + group.first,
-        {"Measure", "Baseline", "Candidate", "Change (95 %)", "Verdict", "Pairs", "Median of paired turns"},
-        rows);
+      "interval lies within ±5 % (the shaded stretch). <em>Underpowered</em>: too few repeats to tell. "
+      "Paired "
+      "turns compare the same turn of the same session in both.</p>";
+  using Group = std::tuple<std::string, std::string, std::string>;  // candidate, workload, level
+  std::map<Group, ComparisonList> groups;
+  std::vector<Group> order;
+  for (const auto& one : summary.comparisons) {
+    auto& list = groups[{one.candidate, one.workload, one.level}];
+    if (list.empty()) order.emplace_back(one.candidate, one.workload, one.level);
+    list.push_back(&one);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const Group& a, const Group& b) {
+    return std::pair(std::get<0>(a), std::get<1>(a)) == std::pair(std::get<0>(b), std::get<1>(b)) &&
+           LevelBefore(std::get<2>(a), std::get<2>(b));
+  });
+  for (const auto& group : order) {
+    const auto& [candidate, workload, level] = group;
+    const ComparisonList& list = groups.at(group);
+    const std::string title =
+        candidate + " against " + list.front()->baseline + ": " + workload + ", " + LevelTitle(level);
+    const std::string table = Forest("Comparison of " + title, list, {false, true});
+    out += "<details><summary>" + EscapeHtml(title) + " <small>" +
+           EscapeHtml(table.empty() ? "no pair of valid repeats" : VerdictCounts(list)) +
+           "</small></summary>" +
+           (table.empty() ? "<p class=\"soft\">No pair of valid repeats.</p>" : table) + "</details>";
   }
   return out;
 }
 
 std::string RepeatSection(const Recomputed& job) {
   std::vector<std::vector<std::string>> rows;
-  for (const auto& repeat : job.repeats) {
-    const auto& facts = repeat.facts;
-    const auto& figures = repeat.figures;
+  for (const results::RepeatFile* repeat : OrderedRepeats(job)) {
+    const auto& facts = repeat->facts;
+    const auto& figures = repeat->figures;
     std::string reasons;
     for (const auto& reason : figures.reasons)
       reasons += "<div class=\"bad\">" +
-                 Escape(std::string(stats::ReasonSentence(reason.reason)) + ": " + reason.detail) + "</div>";
+                 EscapeHtml(std::string(stats::ReasonSentence(reason.reason)) + ": " + reason.detail) +
+                 "</div>";
     for (const auto& warning : figures.warnings)
-      reasons += "<div class=\"warn\">" + Escape(warning) + "</div>";
-    rows.push_back({Escape(facts.point.stack + ", " + facts.point.workload + ", " +
-                           LevelTitle(facts.point.level) + ", repeat " + std::to_string(facts.repeat)),
+      reasons += "<div class=\"warn\">" + EscapeHtml(warning) + "</div>";
+    rows.push_back({EscapeHtml(facts.point.stack + ", " + facts.point.workload + ", " +
+                               LevelTitle(facts.point.level) + ", repeat " + std::to_string(facts.repeat)),
                     figures.valid ? Badge("valid", "good") : Badge("invalid", "bad"),
-                    Escape(figures.measured_line), std::to_string(figures.requests.requests),
+                    EscapeHtml(figures.measured_line), std::to_string(figures.requests.requests),
                     std::to_string(figures.requests.failed), ValueCell(figures.stability.variation, "share"),
                     ValueCell(figures.stability.drift, "share"),
                     ValueCell(figures.sources.closure_error, "share"),
-                    Escape(FormatValue(figures.sources.skew_tokens, "tokens")),
+                    EscapeHtml(FormatValue(figures.sources.skew_tokens, "tokens")),
                     reasons.empty() ? "<span class=\"soft\">–</span>" : reasons});
   }
   return Table("All repeats",
@@ -215,22 +215,23 @@ std::string RepeatSection(const Recomputed& job) {
 
 std::string TransferSection(const Recomputed& job) {
   std::vector<std::vector<std::string>> transfers, links, counters, energy;
-  for (const auto& repeat : job.repeats) {
+  for (const results::RepeatFile* one_repeat : OrderedRepeats(job)) {
+    const results::RepeatFile& repeat = *one_repeat;
     const std::string name = repeat.facts.point.stack + ", " + LevelTitle(repeat.facts.point.level) +
                              ", repeat " + std::to_string(repeat.facts.repeat);
     for (const auto& one : repeat.figures.transfers) {
-      transfers.push_back({Escape(name), Escape(one.from + " → " + one.to), Escape(one.path),
+      transfers.push_back({EscapeHtml(name), EscapeHtml(one.from + " → " + one.to), EscapeHtml(one.path),
                            ValueCell(one.bytes_per_second, "bytes/s"),
                            ValueCell(one.line_bytes_per_second, "bytes/s"),
                            ValueCell(one.share_of_line, "share")});
     }
     if (repeat.figures.transfers.empty() && repeat.figures.kv_bytes_per_second.has_value()) {
-      transfers.push_back({Escape(name), "all engines together", "–",
+      transfers.push_back({EscapeHtml(name), "all engines together", "–",
                            ValueCell(repeat.figures.kv_bytes_per_second, "bytes/s"), "–", "–"});
     }
     for (const auto& one : repeat.figures.links) {
-      links.push_back({Escape(name), Escape(one.machine + " " + one.nic),
-                       Escape(one.switch_name + " " + one.port),
+      links.push_back({EscapeHtml(name), EscapeHtml(one.machine + " " + one.nic),
+                       EscapeHtml(one.switch_name + " " + one.port),
                        Badge(one.verdict, one.verdict == "differ"  ? "warn"
                                           : one.verdict == "agree" ? "good"
                                                                    : ""),
@@ -238,20 +239,20 @@ std::string TransferSection(const Recomputed& job) {
     }
     for (const auto& one : repeat.facts.switch_counters) {
       counters.push_back(
-          {Escape(name),
-           Escape(one.switch_name + " " + one.port + (one.queue.empty() ? "" : " queue " + one.queue)),
-           Escape(one.counter) + (one.confirmed ? "" : " " + Badge("unconfirmed", "warn")), Escape(one.kind),
-           ValueCell(one.value, one.unit)});
+          {EscapeHtml(name),
+           EscapeHtml(one.switch_name + " " + one.port + (one.queue.empty() ? "" : " queue " + one.queue)),
+           EscapeHtml(one.counter) + (one.confirmed ? "" : " " + Badge("unconfirmed", "warn")),
+           EscapeHtml(one.kind), ValueCell(one.value, one.unit)});
     }
     for (const auto& one : repeat.figures.energy.machines) {
       energy.push_back(
-          {Escape(name), Escape(one.machine), Escape(std::string(stats::PowerKindName(one.kind))),
-           one.energy.has_value() ? Escape(FormatValue((*one.energy).joules, "J"))
+          {EscapeHtml(name), EscapeHtml(one.machine), EscapeHtml(std::string(stats::PowerKindName(one.kind))),
+           one.energy.has_value() ? EscapeHtml(FormatValue((*one.energy).joules, "J"))
                                   : Missing(one.energy.reason()),
-           one.energy.has_value() ? Escape(FormatValue((*one.energy).covered_seconds, "s")) : "–"});
+           one.energy.has_value() ? EscapeHtml(FormatValue((*one.energy).covered_seconds, "s")) : "–"});
     }
     for (const auto& one : repeat.figures.energy.switches) {
-      energy.push_back({Escape(name), Escape("switch " + one.name), "PSU input, the pool's share",
+      energy.push_back({EscapeHtml(name), EscapeHtml("switch " + one.name), "PSU input, the pool's share",
                         ValueCell(one.share, "J"), "–"});
     }
   }

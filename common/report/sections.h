@@ -6,6 +6,12 @@
 
 namespace poolmark::report {
 
+// Light, dark or as the system has it; theme.js shows it.
+inline constexpr char kThemeChoice[] =
+    "<label hidden><span>Theme</span> <select id=\"theme\" aria-label=\"Theme\"><option value=\"\">as the "
+    "system</option><option value=\"light\">light</option><option "
+    "value=\"dark\">dark</option></select></label>";
+
 std::string Badge(const std::string& text, const std::string& style);
 // "<div class="box bad"><p>title</p><ul>…</ul></div>"; nothing for an empty list.
 std::string Box(const std::string& style, const std::string& title, const std::vector<std::string>& lines);

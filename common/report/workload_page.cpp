@@ -25,12 +25,13 @@ std::string WorkloadPage(const workload::Inspection& in) {
   }
   chart.series.push_back(std::move(series));
   const std::string name = in.file.empty() ? in.shape : in.file.substr(in.file.rfind('/') + 1);
-  std::string body = "<header><h1>" + Escape(name) + "</h1><p class=\"lead\">" +
-                     Escape(in.shape + (in.format.empty() ? "" : ", " + in.format)) +
+  std::string body = "<header><h1>" + EscapeHtml(name) + "</h1><p class=\"lead\">" +
+                     EscapeHtml(in.shape + (in.format.empty() ? "" : ", " + in.format)) +
                      "</p></header><main id=\"main\">";
   body += "<section id=\"reuse\"><h2>Reuse</h2><div class=\"cards\">";
   const auto card = [&](const std::string& value, const std::string& title) {
-    body += "<div class=\"card\"><b>" + Escape(value) + "</b><span>" + Escape(title) + "</span></div>";
+    body +=
+        "<div class=\"card\"><b>" + EscapeHtml(value) + "</b><span>" + EscapeHtml(title) + "</span></div>";
   };
   card(FormatValue(in.reuse.share(), "share"),
        "reusable, in whole blocks of " + std::to_string(in.reuse.block_tokens) + " tokens");
@@ -42,7 +43,7 @@ std::string WorkloadPage(const workload::Inspection& in) {
       "</div><div class=\"charts\">" + ToHtml(chart) + "</div>" + Box("", "Notes", in.notes) + "</section>";
   const auto row = [](const std::string& label, const workload::Spread& s) {
     return std::vector<std::string>{label,
-                                    Escape(FormatValue(s.mean, "")),
+                                    EscapeHtml(FormatValue(s.mean, "")),
                                     std::to_string(s.p50),
                                     std::to_string(s.p90),
                                     std::to_string(s.p99),

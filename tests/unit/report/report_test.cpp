@@ -111,12 +111,12 @@ TEST_CASE("the page holds everything it needs and asks the network for nothing",
   CHECK(page.find("<link rel=\"stylesheet\"") == std::string::npos);
   CHECK_THAT(page, Catch::Contains("default-src 'none'"));
   for (const char* id :
-       {"ttft-p50-seconds-code", "output-tokens-per-second-code", "sources-code", "captured-code",
+       {"ttft-code", "throughput-code", "sources-code", "captured-code",
         "curve-code", "percentiles-code", "time-code", "slo-mlperf-llama2-70b-code"}) {
     INFO(id);
     CHECK_THAT(page, Catch::Contains("<canvas id=\"" + std::string(id) + "-canvas\""));
   }
-  CHECK_THAT(page, Catch::Contains("KV travels from n1 to n2 over tcp"));
+  CHECK_THAT(page, Catch::Contains("KV travels between n1 and n2 over tcp"));
   // For looking at it in a browser.
   if (const char* out = std::getenv("POOLMARK_KEEP_REPORT")) REQUIRE(AtomicWriteFile(out, page).ok());
 }

@@ -1,0 +1,249 @@
+#include "common/report/headline.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/report/charts.h"
+#include "common/report/forest.h"
+#include "common/report/format.h"
+#include "common/report/sections.h"
+#include "common/results/figures.h"
+
+namespace poolmark::report {
+namespace {
+
+using results::SummaryComparison;
+using results::SummaryFile;
+using results::SummaryPoint;
+
+constexpr const char* kHeadlines[] = {"ttft_p50_seconds", "ttft_p99_seconds", "output_tokens_per_second",
+                                      "reused"};
+
+// A sentence without its figures.
+std::string Shape(const std::string& sentence) {
+  std::string out;
+  for (const char c : sentence) {
+    if ((c < '0' || c > '9') && c != '.') out += c;
+  }
+  return out;
+}
+
+// A sentence once, with what it is about; sentences that differ only in their figures count as one.
+class Sentences {
+ public:
+  // `who`: "base, 6 users, repeat 2"; `point`: "base, 6 users".
+  void Add(const std::string& sentence, const std::string& who, const std::string& point) {
+    const std::string shape = Shape(sentence);
+    Entry& entry = entries_[shape];
+    if (entry.who.empty()) {
+      entry.first = sentence;
+      order_.push_back(shape);
+    }
+    entry.alike = entry.alike || entry.first != sentence;
+    if (std::find(entry.who.begin(), entry.who.end(), who) == entry.who.end()) entry.who.push_back(who);
+    entry.points.insert(point);
+  }
+  // `all` points: a sentence about each of them is about every one.
+  std::vector<std::string> Lines(size_t all) const {
+    std::vector<std::string> out;
+    for (const auto& shape : order_) {
+      const Entry& entry = entries_.at(shape);
+      std::string who;
+      for (const auto& one : entry.who) who += (who.empty() ? "" : "; ") + one;
+      if (entry.points.size() == all && all > 1) who = "every point";
+      out.push_back(who + ": " + entry.first + (entry.alike ? " (the figures are those of the first)" : ""));
+    }
+    return out;
+  }
+
+ private:
+  struct Entry {
+    std::string first;
+    bool alike = false;
+    std::vector<std::string> who;
+    std::set<std::string> points;
+  };
+  std::map<std::string, Entry> entries_;
+  std::vector<std::string> order_;
+};
+
+// Notes that differ only in their figures are said once, with the figures of the first.
+void AddNotes(const SummaryPoint& point, const std::string& name, Sentences* notes) {
+  std::map<std::string, std::vector<int>> repeats;  // by sentence
+  std::vector<std::string> order;
+  for (const auto& repeat : point.repeats) {
+    for (const auto& note : repeat.notes) {
+      auto& list = repeats[note];
+      if (list.empty()) order.push_back(note);
+      if (list.empty() || list.back() != repeat.repeat) list.push_back(repeat.repeat);
+    }
+  }
+  for (const auto& note : order) {
+    std::string who = name;
+    if (repeats[note].size() < point.repeats.size()) {
+      who += repeats[note].size() == 1 ? ", repeat" : ", repeats";
+      for (const int repeat : repeats[note]) who += " " + std::to_string(repeat);
+    }
+    notes->Add(note, who, name);
+  }
+  for (const auto& note : point.notes) {
+    if (!repeats.contains(note)) notes->Add(note, name, name);
+  }
+}
+
+std::string ShortName(const SummaryPoint& point) {
+  return point.point.stack + ", " + LevelTitle(point.point.level);
+}
+
+std::string FigureCell(const SummaryPoint& point, const std::string& figure, const SummaryFile& summary) {
+  const auto at = point.figures.find(figure);
+  if (at == point.figures.end() || !at->second.mean.has_value())
+    return "<span class=\"none\">not measured</span>";
+  std::string out = EscapeHtml(FormatInterval(at->second));
+  if (point.diagnostic) out = "<span class=\"soft\">" + out + "</span>";
+  for (const SummaryComparison& one : summary.comparisons) {
+    if (one.candidate != point.point.stack || one.workload != point.point.workload ||
+        one.level != point.point.level || one.figure != figure || !one.relative.has_value())
+      continue;
+    const std::string style = one.verdict == "better"         ? "good"
+                              : one.verdict == "worse"        ? "bad"
+                              : one.verdict == "underpowered" ? "warn"
+                                                              : "";
+    out += "<br><small class=\"" + style + "\">" + (*one.relative > 0 ? "+" : "") +
+           EscapeHtml(FormatValue(*one.relative, "share") + ", " + one.verdict) + "</small>";
+  }
+  return out;
+}
+
+std::string StateCell(const SummaryPoint& point) {
+  std::string out = point.valid ? Badge("valid", "good") : Badge("invalid", "bad");
+  if (point.preliminary) out += " " + Badge("preliminary", "warn");
+  if (point.simulated) out += " " + Badge("simulated", "warn");
+  std::set<std::string> reasons;
+  for (const auto& repeat : point.repeats) {
+    for (const auto& reason : repeat.reasons)
+      reasons.insert("repeat " + std::to_string(repeat.repeat) + ": " +
+                     std::string(stats::ReasonSentence(reason.reason)));
+  }
+  for (const auto& reason : reasons) out += "<br><small class=\"bad\">" + EscapeHtml(reason) + "</small>";
+  for (const auto& warning : point.warnings)
+    out += "<br><small class=\"warn\">" + EscapeHtml(warning) + "</small>";
+  return out;
+}
+
+}  // namespace
+
+std::string PointName(const SummaryPoint& point) {
+  return point.point.stack + ", " + point.point.workload + ", " + LevelTitle(point.point.level);
+}
+
+std::vector<const SummaryPoint*> OrderedPoints(const SummaryFile& summary) {
+  std::vector<const SummaryPoint*> out;
+  for (const auto& workload : WorkloadsOf(summary)) {
+    for (const auto& level : LevelsOf(workload, summary)) {
+      const size_t first = out.size();
+      for (const SummaryPoint& point : summary.points) {
+        if (point.point.workload == workload && point.point.level == level) out.push_back(&point);
+      }
+      std::stable_partition(
+          out.begin() + static_cast<std::ptrdiff_t>(first), out.end(),
+          [&](const SummaryPoint* point) { return point->point.stack == summary.baseline; });
+    }
+  }
+  return out;
+}
+
+std::string JobConcerns(const SummaryFile& summary) {
+  std::string out;
+  if (!summary.publishable)
+    out += Box("", "What holds the result back from publication", summary.held_back_by);
+  return out + Box("", "Notes", summary.notes);
+}
+
+std::string WorkloadConcerns(const std::string& workload, const SummaryFile& summary) {
+  Sentences reasons, warnings, notes;
+  size_t points = 0;
+  bool invalid = false;
+  for (const SummaryPoint* point : OrderedPoints(summary)) {
+    if (point->point.workload != workload) continue;
+    ++points;
+    const std::string name = ShortName(*point);
+    if (!point->valid) {
+      invalid = true;
+      reasons.Add("invalid, its figures are diagnostics, never results.", name, name);
+    }
+    for (const auto& repeat : point->repeats) {
+      for (const auto& reason : repeat.reasons)
+        reasons.Add(std::string(stats::ReasonSentence(reason.reason)) + " (" + reason.detail + ")",
+                    name + ", repeat " + std::to_string(repeat.repeat), name);
+    }
+    for (const auto& warning : point->warnings) warnings.Add(warning, name, name);
+    if (point->preliminary) warnings.Add("Preliminary: fewer than three valid repeats.", name, name);
+    AddNotes(*point, name, &notes);
+  }
+  std::string out =
+      Box("bad", invalid ? "Invalid" : "Some repeats are invalid and do not count", reasons.Lines(0));
+  out += Box("warn", "How much weight the figures can carry", warnings.Lines(points));
+  const auto lines = notes.Lines(points);
+  if (!lines.empty())
+    out += "<details><summary>" + std::to_string(lines.size()) + (lines.size() == 1 ? " note" : " notes") +
+           " on these figures</summary>" + Box("", "Notes", lines) + "</details>";
+  return out;
+}
+
+std::string HeadlineChanges(const std::string& workload, const SummaryFile& summary) {
+  std::vector<std::string> candidates;
+  for (const auto& one : summary.comparisons) {
+    if (one.workload == workload &&
+        std::find(candidates.begin(), candidates.end(), one.candidate) == candidates.end())
+      candidates.push_back(one.candidate);
+  }
+  std::string out;
+  for (const auto& candidate : candidates) {
+    ComparisonList list;
+    for (const char* figure : kHeadlines) {
+      const size_t first = list.size();
+      for (const auto& one : summary.comparisons) {
+        if (one.workload == workload && one.candidate == candidate && one.figure == figure)
+          list.push_back(&one);
+      }
+      std::sort(list.begin() + static_cast<std::ptrdiff_t>(first), list.end(),
+                [](const auto* a, const auto* b) { return LevelBefore(a->level, b->level); });
+    }
+    const std::string title = candidate + " against " + list.front()->baseline;
+    const std::string table = Forest(title + ", " + workload, list, {true, false});
+    if (table.empty()) continue;
+    out += "<h4>" + EscapeHtml(title) + "</h4><p class=\"soft\">" + VerdictCounts(list) +
+           " The dot is the change, the bar its 95 % interval over pairs of repeats; within the shaded "
+           "stretch both are the same. Times are better to the left, throughput and reuse to the right.</p>" +
+           table;
+  }
+  return out;
+}
+
+std::string Glance(const SummaryFile& summary) {
+  std::vector<std::string> figures = {"ttft_p50_seconds",         "ttft_p99_seconds", "tpot_p50_seconds",
+                                      "output_tokens_per_second", "reused",           "reuse_captured"};
+  const auto points = OrderedPoints(summary);
+  for (const char* optional : {"output_tokens_per_second_per_gpu", "tokens_per_joule"}) {
+    if (std::any_of(points.begin(), points.end(), [&](const SummaryPoint* point) {
+          const auto at = point->figures.find(optional);
+          return at != point->figures.end() && at->second.mean.has_value();
+        }))
+      figures.emplace_back(optional);
+  }
+  std::vector<std::string> head = {"Test point"};
+  for (const auto& figure : figures) head.push_back(EscapeHtml(results::TitleOf(figure)));
+  head.emplace_back("State");
+  std::vector<std::vector<std::string>> rows;
+  for (const SummaryPoint* point : points) {
+    std::vector<std::string> row = {EscapeHtml(PointName(*point))};
+    for (const auto& figure : figures) row.push_back(FigureCell(*point, figure, summary));
+    row.push_back(StateCell(*point));
+    rows.push_back(std::move(row));
+  }
+  return Table("Test points at a glance", head, rows, "glance");
+}
+
+}  // namespace poolmark::report

@@ -1,0 +1,131 @@
+// Curves of single repeats: percentiles, throughput over time, goodput along the scale of the limits.
+#include <algorithm>
+
+#include "common/report/chart_data.h"
+#include "common/report/charts.h"
+
+namespace poolmark::report {
+namespace {
+
+using results::RepeatFile;
+
+// Every repeat of a level, one legend line a stack; invalid ones dashed.
+template <class Points>
+void AddRepeats(const ChartData& data, const std::string& level, Chart* chart, Points points_of) {
+  for (const auto& stack : data.stacks()) {
+    for (const RepeatFile* repeat : data.Repeats({stack, level})) {
+      Series series;
+      series.group = data.StackTitle(stack);
+      series.label = series.group + ", repeat " + std::to_string(repeat->facts.repeat) +
+                     (repeat->figures.valid ? "" : " (invalid)");
+      series.color = data.Color(stack);
+      series.dashed = !repeat->figures.valid;
+      series.points = points_of(*repeat);
+      if (!series.points.empty()) chart->series.push_back(std::move(series));
+    }
+  }
+}
+
+Chart Percentiles(const ChartData& data, const std::string& level) {
+  Chart chart;
+  chart.name = LevelTitle(level);
+  chart.kind = Chart::Kind::kLine;
+  chart.x_title = "Share of requests";
+  chart.x_unit = "share";
+  chart.y_title = "Time to first token";
+  chart.y_unit = "s";
+  AddRepeats(data, level, &chart,
+             [](const RepeatFile& repeat) { return repeat.figures.requests.ttft_curve; });
+  return chart;
+}
+
+Chart OverTime(const ChartData& data, const std::string& level) {
+  Chart chart;
+  chart.name = LevelTitle(level);
+  chart.kind = Chart::Kind::kLine;
+  chart.x_title = "Time from the start of the load";
+  chart.x_unit = "s";
+  chart.y_title = "Output tokens per second";
+  chart.y_unit = "tokens/s";
+  double warm_up = 0, load_end = 0, drain_end = 0;
+  AddRepeats(data, level, &chart, [&](const RepeatFile& repeat) {
+    const auto& stability = repeat.figures.stability;
+    const auto& facts = repeat.facts;
+    std::vector<std::pair<double, double>> points;
+    for (size_t i = 0; i < stability.tokens_per_second.size(); ++i)
+      points.emplace_back(facts.measured_from + static_cast<double>(i) * stability.window_seconds,
+                          stability.tokens_per_second[i]);
+    // The last window holds to its end.
+    if (!points.empty())
+      points.emplace_back(points.back().first + stability.window_seconds, points.back().second);
+    warm_up = std::max(warm_up, facts.warm_up_seconds);
+    load_end = std::max(load_end, facts.measured_to);
+    drain_end = std::max(drain_end, facts.drain_end);
+    return points;
+  });
+  for (Series& series : chart.series) series.stepped = true;
+  if (warm_up > 0) chart.bands.push_back({0, warm_up, "warm-up"});
+  if (drain_end > load_end && load_end > 0) chart.bands.push_back({load_end, drain_end, "drain"});
+  return chart;
+}
+
+Chart Goodput(const ChartData& data, const std::string& level, const std::string& slo) {
+  Chart chart;
+  chart.name = LevelTitle(level);
+  chart.kind = Chart::Kind::kLine;
+  chart.x_title = "Scale of the limits";
+  chart.x_unit = "ratio";
+  chart.y_title = "Good requests per second";
+  chart.y_unit = "requests/s";
+  AddRepeats(data, level, &chart, [&](const RepeatFile& repeat) {
+    for (const auto& goodput : repeat.figures.requests.goodput) {
+      if (goodput.slo == slo) return goodput.curve;
+    }
+    return std::vector<std::pair<double, double>>();
+  });
+  return chart;
+}
+
+}  // namespace
+
+std::vector<Chart> TimeCharts(const ChartData& data) {
+  std::vector<Chart> percentiles, times, out;
+  for (const auto& level : data.levels()) {
+    percentiles.push_back(Percentiles(data, level));
+    times.push_back(OverTime(data, level));
+  }
+  Chart curve = Choose("Load level", std::move(percentiles));
+  curve.id = "percentiles-" + data.id();
+  curve.title = "Time to first token, all percentiles";
+  curve.text =
+      "Each repeat: the share of requests whose first token came within the time. A line that climbs late "
+      "has a short tail.";
+  out.push_back(std::move(curve));
+  Chart time = Choose("Load level", std::move(times));
+  time.id = "time-" + data.id();
+  time.title = "Output throughput over time";
+  time.text =
+      "Tokens that arrived in each window of the measured time, over the window's length, each repeat a "
+      "line. Stability is reported, not graded.";
+  out.push_back(std::move(time));
+  for (const auto& point : data.points()) {
+    const RepeatFile* repeat = data.OneRepeat(point);
+    if (repeat == nullptr) continue;
+    for (const stats::Slo& slo : repeat->facts.slos) {
+      std::vector<Chart> levels;
+      for (const auto& level : data.levels()) levels.push_back(Goodput(data, level, slo.name));
+      Chart chart = Choose("Load level", std::move(levels));
+      chart.id = "slo-" + IdOf(slo.name) + "-" + data.id();
+      chart.title = "Goodput along the scale of " + slo.name;
+      chart.text =
+          "Requests per second that met both limits, when both limits are this many times the preset's. "
+          "Limits by: " +
+          slo.source;
+      out.push_back(std::move(chart));
+    }
+    break;  // every point of a job has the same presets
+  }
+  return out;
+}
+
+}  // namespace poolmark::report
