@@ -148,8 +148,6 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   enroll.max_connections = 256;
   enroll.max_sync_threads = 4;
   POOLMARK_ASSIGN_OR_RETURN(s.enroll_server, rpc::Server::Start(enroll, {s.enroll_service.get()}, *clock));
-  POOLMARK_RETURN_IF_ERROR(WriteRunning(options.state, s.server->address(), s.enroll_server->address()));
-
   if (!options.web.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(s.web, Web::Start(options.web, s.jobs.get(), [&s](ControllerFigures* figures) {
                                 const rpc::ServerCounts counts = s.server->counts();
@@ -159,6 +157,9 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
                                 figures->connections_refused = counts.refused_full;
                               }));
   }
+  const std::string host = options.web.substr(0, options.web.rfind(':'));
+  POOLMARK_RETURN_IF_ERROR(WriteRunning(options.state, s.server->address(), s.enroll_server->address(),
+                                        s.web ? absl::StrCat(host, ":", s.web->port()) : ""));
   s.ticker = std::jthread([&s](std::stop_token stop) {
     const Nanoseconds every = std::min<Nanoseconds>(std::chrono::seconds(1), s.options.timing.heartbeat);
     while (WaitFor(stop, every)) {

@@ -154,8 +154,10 @@ Result<Settings> LoadSettings(const std::string& state) {
   return settings;
 }
 
-Status WriteRunning(const std::string& state, const std::string& listen, const std::string& enroll_listen) {
+Status WriteRunning(const std::string& state, const std::string& listen, const std::string& enroll_listen,
+                    const std::string& web) {
   Json json = {{"listen", listen}, {"enroll_listen", enroll_listen}};
+  if (!web.empty()) json["web"] = web;
   POOLMARK_ASSIGN_OR_RETURN(std::string text, DumpJson(json, 2));
   return AtomicWriteFile(JoinPath(state, "running.json"), text + "\n", 0600);
 }

@@ -50,7 +50,9 @@ struct Running {
   std::string listen;
   std::string enroll_listen;
 };
-Status WriteRunning(const std::string& state, const std::string& listen, const std::string& enroll_listen);
+// `web`: of the status page; empty: none.
+Status WriteRunning(const std::string& state, const std::string& listen, const std::string& enroll_listen,
+                    const std::string& web);
 void RemoveRunning(const std::string& state);
 
 // The address to enrol at, for tokens: the advertised one, else where serve listens, else where it will.

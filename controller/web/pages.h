@@ -1,38 +1,20 @@
-// What the controller shows over HTTP, read-only: /healthz, /readyz, /metrics and a status page. Pure
-// functions of what they are given. Everything foreign is escaped.
+// The pages of the controller: a shell each, which live.js fills from the JSON beside it, without reloading.
+// Everything foreign is escaped here and set as text there. Pure.
 #pragma once
-#include <map>
 #include <string>
-#include <vector>
-
-#include "common/base/clock.h"
-#include "poolmark/v1/controller.pb.h"
+#include <string_view>
 
 namespace poolmark::controller {
 
-struct ControllerFigures {
-  std::map<std::string, uint64_t> jobs_by_state;  // every state has an entry
-  std::map<std::string, uint64_t> machines_by_state;
-  uint64_t running_jobs = 0;
-  uint64_t machines_lost_total = 0;
-  double oldest_heartbeat_seconds = 0;
-  double store_commit_seconds = 0;  // of the last probe
-  uint64_t rpc_calls = 0, rpc_denied = 0, connections = 0, connections_refused = 0;
-  uint64_t resident_bytes = 0;
-  double cpu_seconds = 0;
-  uint64_t open_descriptors = 0;
-  double start_time_seconds = 0;
-  double certificate_expires_seconds = 0;  // of the controller's own; 0: unknown
-};
+enum class PageKind { kJobs, kJob, kMachines, kReports };
 
-// Prometheus text exposition.
-std::string MetricsText(const ControllerFigures& figures);
-// Jobs and machines as one page.
-std::string StatusPage(const std::vector<v1::Job>& jobs, const std::vector<v1::Machine>& machines,
-                       Nanoseconds wall);
-std::string EscapeHtml(std::string_view text);
+// `job_id` of kJob.
+std::string WebPage(PageKind kind, const std::string& job_id = "");
+// "There is no such page", with the same frame.
+std::string ErrorPage(int status, const std::string& title, const std::string& text);
 
-// Of this process, from /proc.
-void ReadProcess(ControllerFigures* figures);
+// Files the pages load from their own origin: "/assets/app.css", "/assets/theme.js", "/assets/live.js".
+// `type` is set to the media type; empty: no such file.
+std::string_view WebAsset(std::string_view path, const char** type);
 
 }  // namespace poolmark::controller
