@@ -61,9 +61,16 @@ void AddLoad(CLI::App& app, int& exit_code) {
   load->add_flag("--prompt-ids", a.prompt_ids, "Send token ids (exact length); needs --api completions");
   load->add_option("--vocabulary", a.vocabulary, "Token ids are drawn below this")->capture_default_str();
   load->add_flag("--allow-eos", a.allow_eos, "Let answers end early (no ignore_eos)");
-  load->add_option("--seed", a.seed, "Seed of prompts and arrivals")->capture_default_str();
-  load->add_option("--loops", a.loops, "Event loops (threads); 0: one for each core")->capture_default_str();
-  load->add_option("--processes", a.processes, "Processes that share the load")->capture_default_str();
+  load->add_option("--seed", a.seed,
+                   "Seed of prompts and arrivals; another one sends prompts that no cache knows")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  load->add_option("--loops", a.loops, "Event loops (threads); 0: one for each core")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+  load->add_option("--processes", a.processes, "Processes that share the load")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   load->add_option("--slo", a.slo, "Limits for goodput: ttft=2s,tpot=100ms,latency=10s, or a preset's name");
   load->add_flag("--find-knee", a.find_knee,
                  "Raise the load step by step until the goodput falls; needs --slo");

@@ -7,6 +7,7 @@
 #include "cli/commands/load_support.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/base/random.h"
 #include "common/base/time_format.h"
 #include "common/load/knee.h"
 
@@ -27,6 +28,8 @@ std::string LevelName(const LoadArguments& a, double value) {
 
 Result<Level> Measure(const LoadArguments& a, double value) {
   LoadArguments once = a;
+  // Prompts of its own for each level: else an engine's prefix cache would know them from the level before.
+  once.seed = SplitMix64(a.seed ^ (static_cast<uint64_t>(std::llround(value * 1000)) << 20)).Next();
   if (a.rate.empty()) {
     once.concurrency = static_cast<uint32_t>(value);
     // As many requests a user at every level, so that each level is measured about as long.
@@ -48,10 +51,14 @@ Result<Level> Measure(const LoadArguments& a, double value) {
 
 void PrintLevel(const LoadArguments& a, const Level& level) {
   const load::Summary& s = level.summary;
-  std::printf("%-10s %8.1f %% %12.2f %12.1f %12.3f %12.3f%s\n", LevelName(a, level.value).c_str(),
+  const auto p99 = [](const std::optional<load::Distribution>& of) {
+    char text[32] = "-";
+    if (of.has_value()) std::snprintf(text, sizeof text, "%.3f", of->p99);
+    return std::string(text);
+  };
+  std::printf("%-10s %8.1f %% %12.2f %12.1f %12s %12s%s\n", LevelName(a, level.value).c_str(),
               100 * s.goodput[0].share, s.goodput[0].per_second, s.output_tokens_per_second,
-              s.ttft.has_value() ? s.ttft->p99 : 0,
-              s.time_per_output_token.has_value() ? s.time_per_output_token->p99 : 0,
+              p99(s.ttft).c_str(), p99(s.time_per_output_token).c_str(),
               s.client_limited ? "  client too slow" : "");
   std::fflush(stdout);
 }
@@ -82,12 +89,18 @@ int RunKneeSearch(const LoadArguments& a) {
   while (const auto next = search.Next()) {
     const Result<Level> level = Measure(a, *next);
     if (!level.ok()) return LoadFailed(level.status());
-    if (level->summary.interrupted) return 130;
+    if (level->summary.interrupted) {
+      std::fprintf(stderr, "poolmark load: interrupted at level %s; the levels before it are above%s\n",
+                   LevelName(a, level->value).c_str(), a.out.empty() ? "" : " and in --out");
+      return 130;
+    }
     if (text) PrintLevel(a, *level);
     if (level->summary.client_limited)
       why = "; above it this client was too slow, so that the server's own knee may lie higher";
     levels.push_back({{"level", level->value},
                       {"share", level->summary.goodput[0].share},
+                      {"client_limited", level->summary.client_limited},
+                      {"passed", level->share >= a.knee_share},
                       {"summary", load::SummaryJson(level->summary)}});
     search.Report(level->value, level->share);
   }
@@ -95,6 +108,7 @@ int RunKneeSearch(const LoadArguments& a) {
                      {"open_end", search.open_end()},
                      {"share", a.knee_share},
                      {"slo", a.slo},
+                     {"client_too_slow_above_knee", !why.empty()},
                      {"levels", levels}};
   const auto dump = DumpJson(json, 2);
   if (!dump.ok()) return LoadFailed(dump.status());

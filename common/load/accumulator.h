@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -42,7 +43,7 @@ class Accumulator {
   void Add(const RequestRecord& record, int64_t window_start);
   void Merge(Accumulator other);
 
-  std::vector<RequestFigures> requests;
+  std::deque<RequestFigures> requests;  // in blocks: adding one never moves the others
   std::unique_ptr<Histogram> gaps = std::make_unique<Histogram>();  // between output events, pooled
   double gap_sum = 0;
   uint64_t gap_count = 0;

@@ -315,6 +315,10 @@ class Run {
     client.processes = settings_.processes;
     client.connections = totals.connections;
     client.stale_connections = totals.stale_connections;
+    const double loop_time = static_cast<double>(total_end_) * static_cast<double>(board_->loops());
+    if (totals.processor_wait >= 0 && loop_time > 0)
+      client.processor_wait_share = static_cast<double>(totals.processor_wait) / loop_time;
+    client.stale_requests = totals.stale_requests;
     client.extra_attempts = totals.extra_attempts;
     client.unfilled_arrivals = totals.unfilled_arrivals;
     client.unsent_arrivals = totals.unsent_arrivals;

@@ -148,6 +148,7 @@ void Loop::Run() {
   RunSoonWhenWoken();
   Rehearse();
   WaitForStart();
+  const std::optional<int64_t> waited_before = ProcessorWaitNanoseconds();
   ConvertClock();
   now_ = Now();
   BeginPlan();
@@ -200,6 +201,9 @@ void Loop::Run() {
   }
   while (finished_.size() > 0) HandFirst();
   InFlight(0, Now());
+  const std::optional<int64_t> waited = ProcessorWaitNanoseconds();
+  if (waited_before.has_value() && waited.has_value())
+    live_.processor_wait.store(*waited - *waited_before, std::memory_order_relaxed);
   live_.finished.store(1, std::memory_order_release);
 }
 
@@ -263,78 +267,6 @@ bool Loop::Issuing(int64_t now) {
   return false;
 }
 
-// The end of the load. What its schedule owes, and what was sent once and goes on with its retries, is still
-// sent, in the drain; the rest of what waits is let go.
-void Loop::EndIssuing(int64_t now) {
-  const bool by_time = shared_.stop.load(std::memory_order_relaxed) == SharedPlan::kRun;
-  const int64_t end = std::min(now, load_end_);
-  while (next_arrival_.has_value() && *next_arrival_ < end) {
-    const int64_t at = *next_arrival_;
-    NextArrival();
-    if (by_time) {
-      TakeArrival(now, at);
-    } else {
-      LoopLive::Add(live_.unsent_arrivals, 1);
-    }
-  }
-  issuing_ = false;
-  drain_end_ = end + options_.drain.count();
-  next_arrival_.reset();
-  arrivals_.reset();
-  ahead_.reset();
-  const auto stays = [&](Request* request) {
-    request->owed = request->owed || (by_time && request->has_intended && request->due < end);
-    return request->owed || request->attempt > 1;
-  };
-  const auto drop_others = [&](std::deque<Request>* queue) {
-    std::deque<Request> kept;
-    for (Request& request : *queue) {
-      if (stays(&request)) {
-        kept.push_back(request);
-      } else {
-        if (request.has_intended) LoopLive::Add(live_.unsent_arrivals, 1);
-        Drop(request);
-      }
-    }
-    queue->swap(kept);
-  };
-  drop_others(&ready_);
-  for (auto& queue : waiting_) drop_others(&queue);
-  for (const Request& request : open_ready_) Drop(request);
-  open_ready_.clear();
-  std::vector<Timer> kept;
-  const bool timed = options_.mode == LoadOptions::Mode::kTrace || options_.rate_of_sessions;
-  for (; !timers_.empty(); timers_.pop()) {
-    Timer timer = timers_.top();
-    if (timer.kind == Timer::Kind::kRetry) {
-      kept.push_back(timer);
-    } else if (timer.kind == Timer::Kind::kTurn) {
-      if (timed && stays(&timer.request)) {
-        ready_.push_back(timer.request);
-      } else {
-        Drop(timer.request);
-      }
-    }
-  }
-  for (const Timer& timer : kept) timers_.push(timer);
-}
-
-bool Loop::Over() {
-  if (busy_ > 0) return false;
-  if (!ready_.empty() || !timers_.empty()) return false;
-  if (!std::all_of(waiting_.begin(), waiting_.end(), [](const auto& queue) { return queue.empty(); }))
-    return false;
-  if (!issuing_) return true;
-  if (next_arrival_.has_value() || ahead_ != nullptr) return false;
-  // Turns that wait for an arrival when there are no more arrivals will never be sent.
-  for (const Request& request : open_ready_) {
-    LoopLive::Add(live_.abandoned_turns, 1);
-    Drop(request);
-  }
-  open_ready_.clear();
-  return true;
-}
-
 void Loop::Sweep(int64_t now) {
   Issuing(now);
   if (!cut_ && (shared_.stop.load(std::memory_order_relaxed) == SharedPlan::kCut || now >= drain_end_))
@@ -361,40 +293,6 @@ void Loop::Sweep(int64_t now) {
     }
   }
   BuryClosed();
-}
-
-void Loop::CutOff(int64_t now) {
-  cut_ = true;
-  Issuing(now);
-  std::vector<Request> unsent(ready_.begin(), ready_.end());
-  ready_.clear();
-  for (auto& queue : waiting_) {
-    unsent.insert(unsent.end(), queue.begin(), queue.end());
-    queue.clear();
-  }
-  for (; !timers_.empty(); timers_.pop()) unsent.push_back(timers_.top().request);
-  for (const Request& request : unsent) CancelUnsent(request, now);
-  for (size_t i = links_.size(); i-- > 0;) {
-    Link* const link = links_[i].get();
-    if (link->closed || !link->request.has_value()) continue;
-    if (link->connecting) {
-      FailConnect(link);
-      continue;
-    }
-    link->stream.Abort(Outcome::kCancelled, now, "cut off at the end of the drain");
-    EndExchange(link);
-  }
-}
-
-void Loop::CancelUnsent(const Request& request, int64_t now) {
-  RequestRecord record = NewRecord(request, static_cast<uint32_t>(request.run->number() % targets_.size()));
-  record.started = record.sent = request.due;
-  record.end = now;
-  record.outcome = Outcome::kCancelled;
-  record.error = request.attempt > 1 ? "cut off before another attempt" : "cut off before it could be sent";
-  if (request.attempt == 1) LoopLive::Add(live_.started, 1);
-  Publish(&record);
-  TurnEnded(request, false, now);
 }
 
 void Loop::BuryClosed() {

@@ -80,13 +80,20 @@ class Loop {
   std::optional<int64_t> NextDue() const;
   void Sweep(int64_t now);
   bool Issuing(int64_t now);
-  void EndIssuing(int64_t now);
   bool HoldSends(bool read_something);
   void StartSome();
+  void BuryClosed();
+
+  // loop_limits.cpp: limits of requests, the window, the end.
+  bool Count(Request* request);
+  void StopAtLimit();
+  bool InWindow(int64_t time) const;
+  bool CountMeasured(Request* request, int64_t window_time);
+  void NoteDelay(const Request& request, int64_t now);
+  void EndIssuing(int64_t now);
   bool Over();
   void CutOff(int64_t now);
   void CancelUnsent(const Request& request, int64_t now);
-  void BuryClosed();
 
   // loop_plan.cpp: sessions and arrivals.
   void BeginPlan();
@@ -105,35 +112,32 @@ class Loop {
   void SessionOver(SessionRun* run, int64_t now);
   void Drop(const Request& request);
 
+  // loop_links.cpp: connections.
+  Link* FindIdle(uint32_t target, int64_t now);
+  void OpenLink(uint32_t target, const Request* request);
+  void Connected(Link* link);
+  void WatchWrites(Link* link, bool on);
+  void FailConnect(Link* link);
+  void Release(Link* link, int64_t now);
+  void CloseLink(Link* link, bool reset);
+
   // loop_exchange.cpp: requests on connections.
   static void Rehearse();
   void DrainReady();
   void StartFirst();
   void Start(Request request);
-  Link* FindIdle(uint32_t target, int64_t now);
-  void OpenLink(uint32_t target, const Request* request);
-  void Connected(Link* link);
   void BeginExchange(Link* link);
   void HandleEvent(Link* link, uint32_t events);
   void HandleRead(Link* link);
-  void SentAll(Link* link);
+  void SentAll(Link* link, int64_t began);
   void EndExchange(Link* link);
   bool RetryWanted(const RequestRecord& record, const Request& request, bool stale) const;
   void ScheduleRetry(Request request, int64_t first, std::optional<int64_t> retry_after, int64_t now);
-  void FailConnect(Link* link);
   static void FillRecord(const Request& request, uint32_t target, RequestRecord* record);
   RequestRecord NewRecord(const Request& request, uint32_t target) const;
   void Publish(RequestRecord* finished);
   void HandFirst();
   void HandOver();
-  bool Count(Request* request);
-  bool CountMeasured(Request* request, int64_t window_time);
-  void StopAtLimit();
-  bool InWindow(int64_t time) const;
-  void NoteDelay(const Request& request, int64_t now);
-  void Release(Link* link, int64_t now);
-  void CloseLink(Link* link, bool reset);
-  void WatchWrites(Link* link, bool on);
   void InFlight(int change, int64_t now);
 
   const LoadOptions& options_;

@@ -10,9 +10,6 @@
 namespace poolmark::load {
 namespace {
 
-// A user whose connect failed waits before the next try, instead of spinning.
-constexpr int64_t kConnectPause = 100'000'000;
-
 void AppendNumber(uint64_t value, std::string* out) {
   char buffer[24];
   out->append(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
@@ -61,54 +58,6 @@ void Loop::StartFirst() {
   Start(request);
 }
 
-// Counts a request once against limit and warm-up; false: the limit is reached.
-bool Loop::Count(Request* request) {
-  if (request->counted || (options_.max_requests == 0 && options_.warm_up_requests == 0)) return true;
-  request->counted = true;
-  const uint64_t number = shared_.requests.fetch_add(1, std::memory_order_relaxed);
-  if (options_.max_requests > 0) {
-    if (number + 1 >= options_.max_requests) StopAtLimit();
-    if (number >= options_.max_requests) return false;
-    request->owed = true;  // the limit counts on it
-  }
-  if (options_.warm_up_requests > 0 && number == options_.warm_up_requests && !ArrivalsAreRequests()) {
-    RaiseWindow(request->has_intended ? request->due : Now());
-  }
-  return true;
-}
-
-void Loop::StopAtLimit() {
-  int running = SharedPlan::kRun;
-  shared_.stop.compare_exchange_strong(running, SharedPlan::kDrain);
-}
-
-bool Loop::InWindow(int64_t time) const {
-  const int64_t start = shared_.window_start.load(std::memory_order_relaxed);
-  if (start < 0 && (options_.warm_up_requests > 0 || options_.warm_up_sessions > 0)) return false;
-  return time >= std::max(options_.warm_up.count(), start);
-}
-
-// Counts a request of the window once; false: all that are to be measured have begun. Arrivals of a rate
-// are counted where they are drawn.
-bool Loop::CountMeasured(Request* request, int64_t window_time) {
-  if (options_.measured_requests == 0 || request->measured || ArrivalsAreRequests() || !InWindow(window_time))
-    return true;
-  request->measured = true;
-  const uint64_t number = shared_.measured.fetch_add(1, std::memory_order_relaxed);
-  if (number + 1 >= options_.measured_requests) StopAtLimit();
-  return number < options_.measured_requests;
-}
-
-// How late a request of a schedule is. Waiting for one of a limited number of connections is what was asked
-// for and not the program's delay.
-void Loop::NoteDelay(const Request& request, int64_t now) {
-  if (!request.has_intended || request.attempt > 1) return;
-  const int64_t late = now - request.due;
-  if (!request.waited) live_.schedule_error.Add(late);
-  std::atomic<int64_t>& most = request.waited ? live_.max_connection_wait : live_.max_schedule_error;
-  if (late > most.load(std::memory_order_relaxed)) most.store(late, std::memory_order_relaxed);
-}
-
 void Loop::Start(Request request) {
   if (!Count(&request)) return Drop(request);
   const uint32_t target = static_cast<uint32_t>(request.run->number() % targets_.size());
@@ -125,54 +74,6 @@ void Loop::Start(Request request) {
     return;
   }
   OpenLink(target, &request);
-}
-
-Loop::Link* Loop::FindIdle(uint32_t target, int64_t now) {
-  std::vector<Link*>& idle = idle_[target];
-  while (!idle.empty()) {
-    Link* const link = idle.back();
-    idle.pop_back();
-    link->idle = false;
-    if (now - link->idle_since <= options_.keep_alive.count()) return link;
-    CloseLink(link, false);
-  }
-  return nullptr;
-}
-
-// A new connection, for `request` or (nullptr) to be idle at first.
-void Loop::OpenLink(uint32_t target, const Request* request) {
-  auto owned = std::make_unique<Link>();
-  Link* const link = owned.get();
-  link->target = target;
-  link->index = links_.size();
-  link->opened_at = Now();
-  if (request != nullptr) {
-    link->request = *request;
-    ++busy_;
-  }
-  links_.push_back(std::move(owned));
-  LoopLive::Add(live_.connections, 1);
-  const Connection::Io io = link->connection.Open(targets_[target]);
-  if (io == Connection::Io::kLost) return FailConnect(link);
-  epoll_event event{EPOLLIN | (io == Connection::Io::kBlocked ? EPOLLOUT : 0u), {.ptr = link}};
-  link->watches_writes = io == Connection::Io::kBlocked;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, link->connection.fd(), &event);
-  if (io == Connection::Io::kOk) Connected(link);
-}
-
-void Loop::Connected(Link* link) {
-  link->connecting = false;
-  link->connect_took = Now() - link->opened_at;
-  WatchWrites(link, false);
-  if (link->request.has_value()) return BeginExchange(link);
-  Release(link, Now());
-}
-
-void Loop::WatchWrites(Link* link, bool on) {
-  if (link->watches_writes == on) return;
-  link->watches_writes = on;
-  epoll_event event{EPOLLIN | (on ? EPOLLOUT : 0u), {.ptr = link}};
-  epoll_ctl(epoll_, EPOLL_CTL_MOD, link->connection.fd(), &event);
 }
 
 RequestRecord Loop::NewRecord(const Request& request, uint32_t target) const {
@@ -234,7 +135,7 @@ void Loop::BeginExchange(Link* link) {
   link->last_byte = now_;
   switch (link->connection.Send(head_, link->body)) {
     case Connection::Io::kOk:
-      return SentAll(link);
+      return SentAll(link, now_);
     case Connection::Io::kBlocked:
       return WatchWrites(link, true);
     default:
@@ -243,9 +144,11 @@ void Loop::BeginExchange(Link* link) {
   }
 }
 
-void Loop::SentAll(Link* link) {
+// The write that began at `began` took the last byte. A clock read after it may be late, which would make the
+// answer look faster than the server was.
+void Loop::SentAll(Link* link, int64_t began) {
   WatchWrites(link, false);
-  link->record.sent = now_ = Now();
+  link->record.sent = began;
   LoopLive::Add(live_.bytes_out, link->body.size());
   // Long prompts are many; short ones keep their memory.
   if (link->body.capacity() > 64 * 1024) std::string().swap(link->body);
@@ -270,9 +173,10 @@ void Loop::HandleEvent(Link* link, uint32_t events) {
     return;
   }
   if ((events & EPOLLOUT) != 0 && link->request.has_value()) {
+    now_ = Now();
     switch (link->connection.Flush()) {
       case Connection::Io::kOk:
-        SentAll(link);
+        SentAll(link, now_);
         break;
       case Connection::Io::kBlocked:
         break;
@@ -333,6 +237,7 @@ void Loop::EndExchange(Link* link) {
   const bool again = RetryWanted(record, request, stale);
   const Outcome outcome = record.outcome;
   const int64_t first = record.intended.value_or(record.started);
+  if (stale && !again) LoopLive::Add(live_.stale_requests, 1);
   if (!again) {
     if (outcome == Outcome::kOk && request.run->wants_answers())
       request.run->session().TakeAnswer(request.turn, link->answer);
@@ -393,76 +298,6 @@ void Loop::ScheduleRetry(Request request, int64_t first, std::optional<int64_t> 
   request.due = first;
   request.has_intended = true;
   timers_.push({now + pause, timer_order_++, Timer::Kind::kRetry, -1, request});
-}
-
-// No connection. `link` may carry a request or be one of those opened ahead.
-void Loop::FailConnect(Link* link) {
-  const std::string why = !link->connection.error().empty() ? link->connection.error()
-                          : link->connection.connected()
-                              ? "no answer to the TLS handshake within the connect timeout"
-                              : "no connection within the connect timeout";
-  const int64_t opened = link->opened_at;
-  std::optional<Request> request = link->request;
-  link->request.reset();
-  CloseLink(link, false);
-  if (!request.has_value()) return;
-  --busy_;
-  now_ = Now();
-  RequestRecord record = NewRecord(*request, link->target);
-  record.started = record.sent = std::max(opened, std::min(request->due, now_));
-  if (!CountMeasured(&*request, record.window_time())) return Drop(*request);
-  record.connect = now_ - opened;
-  record.end = now_;
-  record.outcome = cut_ ? Outcome::kCancelled : Outcome::kConnect;
-  record.error = why;
-  if (request->attempt == 1) {
-    LoopLive::Add(live_.started, 1);
-  } else {
-    LoopLive::Add(live_.extra_attempts, 1);
-  }
-  if (RetryWanted(record, *request, false)) {
-    return ScheduleRetry(*request, record.intended.value_or(record.started), std::nullopt, now_);
-  }
-  Publish(&record);
-  TurnEnded(*request, false, now_ + (options_.mode == LoadOptions::Mode::kClosed ? kConnectPause : 0));
-}
-
-void Loop::Release(Link* link, int64_t now) {
-  std::deque<Request>& waiting = waiting_[link->target];
-  link->idle_since = now;
-  link->idle = true;
-  idle_[link->target].push_back(link);
-  if (!waiting.empty()) {
-    const Request request = waiting.front();
-    waiting.pop_front();
-    ready_.push_front(request);
-  }
-}
-
-void Loop::CloseLink(Link* link, bool reset) {
-  if (link->idle) {
-    std::vector<Link*>& idle = idle_[link->target];
-    idle.erase(std::remove(idle.begin(), idle.end(), link), idle.end());
-    link->idle = false;
-  }
-  link->closed = true;
-  link->connection.Close(reset);
-  // The object stays until the batch of events is over.
-  const size_t index = link->index;
-  buried_.push_back(std::move(links_[index]));
-  if (index + 1 != links_.size()) {
-    links_[index] = std::move(links_.back());
-    links_[index]->index = index;
-  }
-  links_.pop_back();
-  // A place is free: who waited for one goes first.
-  for (std::deque<Request>& waiting : waiting_) {
-    if (waiting.empty()) continue;
-    const Request request = waiting.front();
-    waiting.pop_front();
-    ready_.push_front(request);
-    break;
-  }
 }
 
 }  // namespace poolmark::load

@@ -1,5 +1,7 @@
 #include "common/load/options.h"
 
+#include <algorithm>
+
 namespace poolmark::load {
 
 Status ValidateOptions(const LoadOptions& o) {
@@ -15,6 +17,12 @@ Status ValidateOptions(const LoadOptions& o) {
   if (o.mode == LoadOptions::Mode::kRate && o.arrivals.steps.empty()) bad("no rate");
   if (o.arrivals.kind == ArrivalOptions::Kind::kGamma && !(o.arrivals.cv > 0 && o.arrivals.cv <= 100))
     bad("the arrivals' cv is not between 0 and 100");
+  const bool plain = std::all_of(o.request_id_prefix.begin(), o.request_id_prefix.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+  if (!plain || o.request_id_prefix.size() > 100)
+    bad("the prefix of request ids holds something else than up to 100 letters, digits, '-', '_' and '.'");
   if (!(o.speedup > 0)) bad("the speed-up is not above 0");
   if (!(o.think_scale >= 0)) bad("the think time's scale is below 0");
   if (o.duration.has_value() && *o.duration <= Nanoseconds(0)) bad("the load's duration is not above 0");

@@ -40,6 +40,7 @@ Totals AddUp(Board& board) {
     totals.bytes_in += LoopLive::Get(loop.bytes_in);
     totals.connections += LoopLive::Get(loop.connections);
     totals.stale_connections += LoopLive::Get(loop.stale_connections);
+    totals.stale_requests += LoopLive::Get(loop.stale_requests);
     totals.extra_attempts += LoopLive::Get(loop.extra_attempts);
     totals.unfilled_arrivals += LoopLive::Get(loop.unfilled_arrivals);
     totals.unsent_arrivals += LoopLive::Get(loop.unsent_arrivals);
@@ -53,6 +54,8 @@ Totals AddUp(Board& board) {
         std::max(totals.max_schedule_error, loop.max_schedule_error.load(std::memory_order_relaxed));
     totals.max_connection_wait =
         std::max(totals.max_connection_wait, loop.max_connection_wait.load(std::memory_order_relaxed));
+    const int64_t wait = loop.processor_wait.load(std::memory_order_relaxed);
+    totals.processor_wait = wait < 0 || totals.processor_wait < 0 ? -1 : totals.processor_wait + wait;
     totals.ttft.Merge(loop.ttft);
     totals.lateness.Merge(loop.lateness);
     totals.schedule_error.Merge(loop.schedule_error);

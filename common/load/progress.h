@@ -17,8 +17,10 @@ struct Totals {
   uint64_t abandoned_turns = 0, waited_for_connection = 0, users_without_session = 0;
   int64_t ran_out_at = -1;
   int64_t max_lateness = 0;
+  uint64_t stale_requests = 0;
   int64_t max_schedule_error = 0;
   int64_t max_connection_wait = 0;
+  int64_t processor_wait = 0;  // below 0: not known of some loop
   Histogram ttft, lateness, schedule_error;
 };
 Totals AddUp(Board& board);

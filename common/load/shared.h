@@ -42,6 +42,7 @@ struct LoopLive {
   Counter bytes_out{0};
   Counter connections{0};        // opened
   Counter stale_connections{0};  // closed by the peer while idle
+  Counter stale_requests{0};     // failed since the peer had closed the kept connection
   Counter extra_attempts{0};     // by the retry policy
   Counter unfilled_arrivals{0};  // arrivals without a session or turn to send
   Counter unsent_arrivals{0};    // due before the end of the load, not sent by then
@@ -54,6 +55,7 @@ struct LoopLive {
   Histogram schedule_error;  // intended to started, open loop
   std::atomic<int64_t> max_lateness{0};
   std::atomic<int64_t> max_schedule_error{0};
+  std::atomic<int64_t> processor_wait{-1};  // ready to run without a processor, at the end; -1: not known
   std::atomic<int64_t> max_connection_wait{
       0};  // intended to started, of requests that waited for a connection
   std::atomic<int> finished{0};

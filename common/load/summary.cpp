@@ -85,6 +85,20 @@ void JudgeClient(const LoadOptions& options, Summary* summary) {
              "(%.3f ms)",
              *client.lateness_p99_ms, ttft));
   }
+  // Gaps that are shorter than the delay with which they are seen are no longer gaps.
+  const double per_token =
+      summary->time_per_output_token.has_value() ? summary->time_per_output_token->p50 : 0;
+  if (client.lateness_p99_ms.has_value() && per_token > 0 &&
+      *client.lateness_p99_ms > std::max(1.0, per_token)) {
+    limits.push_back(
+        Text("data waited %.3f ms (P99), longer than the time per output token (P50 %.3f ms), so that gaps "
+             "between tokens are not to be trusted",
+             *client.lateness_p99_ms, per_token));
+  }
+  if (client.processor_wait_share.value_or(0) > 0.2) {
+    limits.push_back(Text("its event loops were ready to run and had no processor %.0f %% of the time",
+                          *client.processor_wait_share * 100));
+  }
   if (client.schedule_error_p99_ms.has_value() &&
       (*client.schedule_error_p99_ms > 10 ||
        (*client.schedule_error_p99_ms > 1 && *client.schedule_error_p99_ms > 0.05 * ttft))) {
@@ -118,6 +132,11 @@ void AddNotes(const LoadOptions& options, Summary* summary) {
   if (summary->outcomes[static_cast<size_t>(Outcome::kCancelled)] > 0) {
     notes.push_back(count(summary->outcomes[static_cast<size_t>(Outcome::kCancelled)]) +
                     " requests were cut off at the end of the drain (" + FormatDuration(options.drain) + ")");
+  }
+  if (client.stale_requests > 0) {
+    notes.push_back(count(client.stale_requests) +
+                    " requests failed since the server had closed the kept connection without saying so "
+                    "(Connection: close); --retry-attempts 2 --retry-on stale sends such a request again");
   }
   if (client.extra_attempts > 0)
     notes.push_back("the retry policy sent " + count(client.extra_attempts) +

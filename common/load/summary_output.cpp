@@ -105,6 +105,8 @@ Json SummaryJson(const Summary& s) {
         {"p99", Of(c.schedule_error_p99_ms)},
         {"max", Of(c.schedule_error_max_ms)}}},
       {"connection_wait_max_ms", Of(c.connection_wait_max_ms)},
+      {"processor_wait_share", Of(c.processor_wait_share)},
+      {"stale_requests", c.stale_requests},
       {"achieved_concurrency", Round(c.achieved_concurrency)},
       {"max_in_flight", c.max_in_flight},
       {"cpu_s", Round(c.cpu_seconds)},

@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+
+#include "common/base/files.h"
 
 namespace poolmark::load {
 namespace {
@@ -44,6 +47,15 @@ void RunInTheBackground() {
   const auto thread = static_cast<id_t>(syscall(SYS_gettid));
   const int now = getpriority(PRIO_PROCESS, thread);
   (void)setpriority(PRIO_PROCESS, thread, std::min(kMostNice, now + kBackgroundNice));
+}
+
+std::optional<int64_t> ProcessorWaitNanoseconds() {
+  const Result<std::string> text = ReadPseudoFile("/proc/thread-self/schedstat");
+  if (!text.ok()) return std::nullopt;
+  // Time on a processor, time waiting for one, time slices (Documentation/scheduler/sched-stats.rst).
+  const size_t space = text->find(' ');
+  if (space == std::string::npos) return std::nullopt;
+  return std::strtoll(text->c_str() + space + 1, nullptr, 10);
 }
 
 }  // namespace poolmark::load

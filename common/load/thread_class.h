@@ -1,6 +1,8 @@
 // How the kernel should run the threads of a load beside other work. Both only ask: a kernel that does not
 // know the wish ignores it, and neither needs a privilege. Each call is about the calling thread.
 #pragma once
+#include <cstdint>
+#include <optional>
 
 namespace poolmark::load {
 
@@ -10,5 +12,9 @@ void RunSoonWhenWoken();
 
 // A thread that may be late: what the loops leave over.
 void RunInTheBackground();
+
+// How long this thread was ready to run and had no processor, so far; nothing where the kernel does not tell
+// (/proc/thread-self/schedstat).
+std::optional<int64_t> ProcessorWaitNanoseconds();
 
 }  // namespace poolmark::load

@@ -94,6 +94,9 @@ TEST_CASE("wrong use ends with 2 and says what to do", "[live]") {
            {"--url", "127.0.0.1:1", "--model", "m", "--rate", "1", "-n", "1", "--cv", "2"},
            {"--url", "127.0.0.1:1", "--model", "m", "--rate", "1", "-n", "1", "--ramp-up", "1s"},
            {"--url", "127.0.0.1:1", "--model", "m", "-c", "4", "-n", "9", "--processes", "4"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "4", "-n", "9", "--request-id-prefix", "a\r\nX: y"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "4", "-n", "9", "--seed", "-1"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "4", "-n", "9", "--loops", "-1"},
            {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--api-key-file", "/nonexistent"},
            {"--url", "http://127.0.0.1:1", "-c", "1", "-n", "1"},
            {"--url", "http://127.0.0.1:1", "--model", "m", "--rate", "x", "-n", "1"},
@@ -131,6 +134,16 @@ TEST_CASE("as many requests are measured as were asked for, whatever the warm-up
     CHECK(summary["warm_up_requests"].get<int>() > 0);
     if (level.back() == "20" && level.size() == 6) CHECK(summary["warm_up_requests"] == 20);
   }
+}
+
+TEST_CASE("gaps of a warm-up counted in requests are in no figure", "[live][H1]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 8, .first = milliseconds(2)});
+  const Done done = Poolmark(Quick(server, {"-c", "2", "-n", "6", "--warm-up-requests", "5", "-o", "json"}));
+  REQUIRE(done.code == 0);
+  const Json summary = *ParseJson(done.out);
+  CHECK(summary["requests"] == 6);
+  CHECK(summary["inter_token_latency_ms"]["count"] == 6 * 7);
 }
 
 TEST_CASE("figures of an older load do not stay beside those of a new one", "[live]") {

@@ -304,9 +304,24 @@ TEST_CASE("a client that was too slow says so and its figures are marked", "[E1]
   CHECK(late.client_limited);
   CHECK(SummaryText(late).find("too slow") != std::string::npos);
   CHECK(SummaryText(late).find("* includes the client's own delay") != std::string::npos);
+  // Beside a long TTFT a delay can be small and yet longer than the gaps between tokens (10 ms here).
+  Accumulator slow;
+  for (int i = 0; i < 100; ++i) slow.Add(Good(i * kMs, 900 * kMs, 3, 10 * kMs), 0);
+  client.lateness_p99_ms = 9;
+  CHECK_FALSE(Summarize(slow, window, LoadOptions(), client, std::nullopt, {}).client_limited);
+  client.lateness_p99_ms = 35;
+  CHECK(Summarize(slow, window, LoadOptions(), client, std::nullopt, {}).client_limited);
+  // One processor for too much: the loops were ready and did not run.
+  client.lateness_p99_ms = 0.1;
+  client.processor_wait_share = 0.19;
+  CHECK_FALSE(Summarize(slow, window, LoadOptions(), client, std::nullopt, {}).client_limited);
+  client.processor_wait_share = 0.6;
+  const Summary starved = Summarize(slow, window, LoadOptions(), client, std::nullopt, {});
+  CHECK(starved.client_limited);
+  CHECK(SummaryText(starved).find("had no processor 60 % of the time") != std::string::npos);
+  client.processor_wait_share = 0.01;
   LoadOptions open;
   open.mode = LoadOptions::Mode::kRate;
-  client.lateness_p99_ms = 0.1;
   client.schedule_error_p50_ms = 0.1;
   client.schedule_error_p99_ms = 11;
   client.schedule_error_max_ms = 12;
