@@ -168,11 +168,7 @@ std::string ReportPage(const Recomputed& job) {
   section("comparison", "Comparison", "Comparison", ComparisonSection(job.summary));
   if (!tables.empty()) section("measures", "Measures", "All measures", tables);
   if (!job.repeats.empty()) {
-<<<<<<< HEAD
     section("repeats", "Repeats", "Repeats", AccuracySection(job) + RepeatSection(job));
-=======
-    section("repeats", "Repeats", "Repeats", RepeatSection(job));
->>>>>>> main
     section("network", "Network and energy", "KV transfer, energy, network", TransferSection(job));
   }
   section("steps", "Steps", "Steps and evidence", StepsSection(job));

@@ -110,13 +110,8 @@ std::string Machine(const Layout& plan, const std::string& name, int x, int bott
     svg += "<g><title>" + EscapeHtml(box.title + ": " + box.detail) + "</title><rect class=\"" + box.style +
            "\" x=\"" + std::to_string(x + 10) + "\" y=\"" + std::to_string(y) + "\" rx=\"4\" width=\"" +
            std::to_string(kMachineWidth - 20) + "\" height=\"" + std::to_string(kRow) + "\"/>" +
-<<<<<<< HEAD
-           SvgText(x + 18, y + 14, Shortened(box.title, 32)) +
-           SvgText(x + 18, y + 28, Shortened(box.detail, 40), " class=\"soft small\"") + "</g>";
-=======
            SvgText(x + 18, y + 14, Shortened(box.title, 28)) +
            SvgText(x + 18, y + 28, Shortened(box.detail, 34), " class=\"soft small\"") + "</g>";
->>>>>>> main
     y += kRow + 6;
   }
   return svg;
