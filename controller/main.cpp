@@ -11,6 +11,7 @@
 #include "common/base/time_format.h"
 #include "common/base/units.h"
 #include "common/base/version.h"
+#include "common/rpc/audit.h"
 #include "common/rpc/contexts.h"
 #include "controller/api/server.h"
 #include "controller/ca/ca.h"
@@ -157,6 +158,26 @@ void AddCertificates(CLI::App& app, std::string& state, int& exit_code) {
   });
 }
 
+void AddAudit(CLI::App& app, std::string& state, int& exit_code) {
+  auto file = std::make_shared<std::string>();
+  CLI::App* audit = app.add_subcommand("audit", "The log of who changed what");
+  audit->require_subcommand(1);
+  CLI::App* verify = audit->add_subcommand(
+      "verify", "Check that no line of it was altered or taken out; prints the hash of the last line");
+  verify->add_option("--file", *file,
+                     "Another one: an agent's, one moved away (default: the state directory's)");
+  verify->callback([file, &state, &exit_code] {
+    auto chain = poolmark::rpc::CheckAuditLog(file->empty() ? state + "/audit.jsonl" : *file);
+    exit_code = chain.ok() ? 0 : kExitRefused;
+    if (!chain.ok()) {
+      std::cerr << "poolmark-controller: " << chain.status().message() << "\n";
+      return;
+    }
+    std::cout << chain->lines << " lines, each follows from the one before; SHA-256 of the last: "
+              << (chain->lines == 0 ? "none" : chain->last_sha256) << "\n";
+  });
+}
+
 void AddServe(CLI::App& app, std::string& state, int& exit_code) {
   struct Options {
     poolmark::controller::ServeOptions serve;
@@ -231,6 +252,7 @@ int Main(int argc, char** argv) {
   AddServe(app, state, exit_code);
   AddToken(app, state, exit_code);
   AddCertificates(app, state, exit_code);
+  AddAudit(app, state, exit_code);
   app.add_subcommand("version", "Print the version")->callback([] {
     std::cout << poolmark::Version() << "\n";
   });

@@ -56,6 +56,7 @@ Status Registration::Register(std::stop_token stop) {
   request.add_api_versions("v1");
   *request.mutable_facts() = options_.facts();
   AddHeld(request.mutable_held());
+  request.set_highest_epoch(runs_->highest_epoch());
   POOLMARK_ASSIGN_OR_RETURN(auto reply, rpc::Call(*stub_, &v1::AgentRegistryService::Stub::Register, request,
                                                   rpc::Deadline("AgentRegistryService/Register"), stop));
   controller_epoch_ = reply.controller_epoch();
@@ -79,6 +80,7 @@ Status Registration::Beat(std::stop_token stop) {
     request.mutable_lease()->set_epoch(run->epoch());
   }
   AddHeld(request.mutable_held());
+  request.set_highest_epoch(runs_->highest_epoch());
   request.set_previous_sent_wall_ns(previous_sent_wall_);
   request.set_previous_reply_wall_ns(previous_reply_wall_);
   Nanoseconds sent_boot = RealClock().Boot();

@@ -192,7 +192,7 @@ Result<std::shared_ptr<ActiveRun>> Runs::Acquire(const std::string& job, uint64_
     mine->RaiseEpoch(epoch);
     return mine;
   }
-  if (FindInfo(job, epoch).ok()) {
+  if (HadLease(job, epoch)) {
     return Refused("lease_ended", absl::StrCat("job ", job, " with epoch ", epoch, " was torn down here"),
                    "a new lease needs a higher epoch");
   }
@@ -250,24 +250,69 @@ Result<std::shared_ptr<ActiveRun>> Runs::Find(const std::string& job, uint64_t e
   return run;
 }
 
+uint64_t Runs::highest_epoch() const {
+  std::lock_guard lock(mutex_);
+  return max_epoch_;
+}
+
+Result<std::shared_ptr<ActiveRun>> Runs::FindToEnd(const std::string& job, uint64_t epoch) {
+  std::lock_guard one_at_a_time(acquire_mutex_);
+  std::shared_ptr<ActiveRun> run;
+  bool higher = false;
+  {
+    std::lock_guard lock(mutex_);
+    run = ActiveOf(job);
+    higher = epoch > max_epoch_;
+  }
+  if (higher && (run != nullptr || FindInfo(job, epoch).ok())) {
+    // A disk that is full must not keep engines alive: the guard's own ledger has room for this.
+    Status kept = PersistEpoch(job, epoch);
+    if (!kept.ok()) Log(LogLevel::kError, "lease.not_kept", {{"error", std::string(kept.message())}});
+  }
+  if (run != nullptr && epoch > run->epoch()) run->RaiseEpoch(epoch);
+  return Find(job, epoch);
+}
+
 Result<RunInfo> Runs::FindInfo(const std::string& job, uint64_t epoch) {
   {
     std::lock_guard lock(mutex_);
     if (auto run = ActiveOf(job); run != nullptr && run->epoch() == epoch) return run->info();
   }
+  std::optional<RunInfo> newest;
+  uint64_t newest_epoch = 0;
   for (const std::string& name : RunNames()) {
     std::string run_job;
     uint64_t run_epoch = 0;
     if (!SplitRun(name, &run_job, &run_epoch) || run_job != job) continue;
     RunInfo info = InfoOf(name);
+    if (run_epoch == epoch) return info;
     // The lease's epoch may have grown after the run was named.
-    if (run_epoch != epoch &&
-        guard::Fold(guard::ReadLedger(JoinPath(info.directory, "ledger")).records).epoch != epoch)
-      continue;
-    return info;
+    const guard::RunState state = guard::Fold(guard::ReadLedger(JoinPath(info.directory, "ledger")).records);
+    run_epoch = std::max(run_epoch, state.epoch);
+    if (run_epoch > epoch || run_epoch < newest_epoch) continue;
+    newest = std::move(info);
+    newest_epoch = run_epoch;
   }
+  if (newest) return *newest;
   return Refused("no_lease",
                  absl::StrCat("job ", job, " with epoch ", epoch, " left nothing on this machine"), "");
+}
+
+bool Runs::IsOutdone(const std::string& job, uint64_t epoch) const {
+  std::lock_guard lock(mutex_);
+  auto run = ActiveOf(job);
+  return run != nullptr && run->epoch() > epoch;
+}
+
+bool Runs::HadLease(const std::string& job, uint64_t epoch) const {
+  for (const std::string& name : RunNames()) {
+    std::string run_job;
+    uint64_t run_epoch = 0;
+    if (!SplitRun(name, &run_job, &run_epoch) || run_job != job) continue;
+    const std::string ledger = JoinPath(InfoOf(name).directory, "ledger");
+    if (std::max(run_epoch, guard::Fold(guard::ReadLedger(ledger).records).epoch) >= epoch) return true;
+  }
+  return false;
 }
 
 void Runs::Renew(const std::string& job, uint64_t epoch, Nanoseconds sent_boot, Nanoseconds ttl) {

@@ -44,9 +44,16 @@ class Runs {
 
   // Grants the machine. Codes: "stale_epoch", "leased", "lease_ended".
   Result<std::shared_ptr<ActiveRun>> Acquire(const std::string& job, uint64_t epoch, Nanoseconds ttl);
+  // The highest epoch that any lease on this machine had.
+  uint64_t highest_epoch() const;
+  // For tear-downs, like Find: a controller that started again holds the job with a higher epoch, and need
+  // not take the lease again to end it. From here on the lower epoch is refused.
+  Result<std::shared_ptr<ActiveRun>> FindToEnd(const std::string& job, uint64_t epoch);
   // The run that this lease holds now. Codes: "stale_epoch", "no_lease".
   Result<std::shared_ptr<ActiveRun>> Find(const std::string& job, uint64_t epoch);
-  // The same, also when it has ended: its directory.
+  // Whether a living run of the job has a higher epoch than this.
+  bool IsOutdone(const std::string& job, uint64_t epoch) const;
+  // The same, also when it has ended: its directory. A higher epoch than the run's is the same job's, later.
   Result<RunInfo> FindInfo(const std::string& job, uint64_t epoch);
   // The run whose guard lives, if any; for heartbeats.
   std::shared_ptr<ActiveRun> Current();
@@ -70,6 +77,8 @@ class Runs {
  private:
   Status PersistEpoch(const std::string& job, uint64_t epoch);
   Status Adopt(const RunInfo& info);
+  // Whether the job had a lease with this epoch, or a higher one, that has ended.
+  bool HadLease(const std::string& job, uint64_t epoch) const;
   Result<std::shared_ptr<ActiveRun>> StartRun(const std::string& job, uint64_t epoch, Nanoseconds ttl);
   void GuardEnded(const std::string& run);
   // Sends a new guard after a dead one. `cause` goes into the ledger.

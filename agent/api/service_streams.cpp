@@ -62,6 +62,16 @@ class ProgressTail {
   std::map<std::string, Tail> tails_;
 };
 
+// Where the log of the last process of this id begins.
+uint64_t LogBegin(const RunInfo& info, const std::string& id) {
+  uint64_t begin = 0;
+  for (const auto& [number, item] :
+       guard::Fold(guard::ReadLedger(info.directory + "/ledger").records).items) {
+    if (item.kind == "process" && item.name == id) begin = item.made.Unsigned("log").value_or(begin);
+  }
+  return begin;
+}
+
 Status SendStatus(ActiveRun& run, uint64_t sequence, rpc::Outbox<v1::WatchProcessesResponse>& out) {
   POOLMARK_ASSIGN_OR_RETURN(auto status, run.Ask(Record("status")));
   for (const Record& process : status.data) {
@@ -161,6 +171,7 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* AgentService::StreamLogs(
           uint64_t end = reader.End();
           offset = end > request.tail_bytes() ? end - request.tail_bytes() : 0;
         }
+        if (request.since_start()) offset = std::max(offset, LogBegin(info, request.id()));
         while (!out.closed()) {
           guard::LogPiece piece = reader.Read(offset, kChunk);
           if (piece.data.empty()) {
@@ -221,7 +232,7 @@ grpc::ServerWriteReactor<v1::TeardownResponse>* AgentService::Teardown(grpc::Cal
       context, [this, request = *request](rpc::Outbox<v1::TeardownResponse>& out) -> Status {
         const v1::LeaseId& lease = request.lease();
         // Measurement servers are children of the agent, not of the guard.
-        if (auto held = runs_->Find(lease.job_id(), lease.epoch()); held.ok()) {
+        if (auto held = runs_->FindToEnd(lease.job_id(), lease.epoch()); held.ok()) {
           line_rate_.StopAll();
           EndSampling((*held)->info().run);
         }
@@ -230,6 +241,8 @@ grpc::ServerWriteReactor<v1::TeardownResponse>* AgentService::Teardown(grpc::Cal
         while (!out.closed()) {
           auto run = runs_->Find(lease.job_id(), lease.epoch());
           if (!run.ok()) {
+            // A later grant of this very job runs here: nothing of it is told or ended.
+            if (runs_->IsOutdone(lease.job_id(), lease.epoch())) return run.status();
             // Over already: by an earlier call, by the lease's end, or by the sweep after a dead guard.
             auto info = runs_->FindInfo(lease.job_id(), lease.epoch());
             if (!info.ok()) return run.status();

@@ -209,17 +209,18 @@ Fault Guard::CheckEpoch(const Record& request) {
                                   std::to_string(options_.epoch));
 }
 
+Fault Guard::RaiseEpoch(uint64_t epoch) {
+  if (epoch <= options_.epoch) return {};
+  Fault fault = run_.Append(Record("epoch").Add("epoch", epoch));
+  if (fault.ok()) options_.epoch = epoch;
+  return fault;
+}
+
 Fault Guard::Renew(const Record& request) {
   auto deadline = request.Signed("deadline");
   if (!deadline || *deadline <= 0) return Fault("bad_request", "deadline '" + request.Get("deadline") + "'");
   if (finished_ || (teardown_wanted_ && !keep_))
     return Fault("torn_down", "this run is being torn down: " + cause_);
-  uint64_t epoch = *request.Unsigned("epoch");
-  if (epoch > options_.epoch) {
-    Fault fault = run_.Append(Record("epoch").Add("epoch", epoch));
-    if (!fault.ok()) return fault;
-    options_.epoch = epoch;
-  }
   // Replies can overtake each other: a lease never gets shorter.
   options_.deadline = std::max(options_.deadline, std::chrono::nanoseconds(*deadline));
   ArmTimer();
@@ -300,6 +301,9 @@ Fault Guard::Answer(const Record& request, std::vector<Record>* data, Record* ok
   }
   Fault fault = CheckEpoch(request);
   if (!fault.ok()) return fault;
+  fault = RaiseEpoch(*request.Unsigned("epoch"));
+  // A tear-down goes on without the disk.
+  if (!fault.ok() && request.name != "teardown") return fault;
   if (request.name == "renew") return Renew(request);
   if (request.name == "teardown") {
     if (request.Get("cut_short") == "1") cut_short_ = true;

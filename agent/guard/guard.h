@@ -48,6 +48,8 @@ class Guard {
   Fault MakeWorkDirectory();
   Fault Answer(const Record& request, std::vector<Record>* data, Record* ok);
   Fault CheckEpoch(const Record& request);
+  // Durable before any effect of the request that brought it.
+  Fault RaiseEpoch(uint64_t epoch);
   Fault Renew(const Record& request);
   Fault MakeDirectories(const Record& request);
   Fault ClaimFiles(const Record& request);

@@ -216,8 +216,11 @@ Fault Supervisor::Start(const Record& request, Record* answer) {
   process.start_time = spawned.start_time;
   process.pidfd = std::move(spawned.pidfd);
   process.running = true;
-  run_->Note(
-      Record("made").Add("n", process.number).Add("pid", process.pid).Add("start", process.start_time));
+  run_->Note(Record("made")
+                 .Add("n", process.number)
+                 .Add("pid", process.pid)
+                 .Add("start", process.start_time)
+                 .Add("log", process.streams[0]->writer.offset()));
   for (auto& stream : process.streams) {
     if (!stream) continue;
     poller_->Watch(stream->fd.get(), POLLIN, [this, stream](short) { Pump(stream); });

@@ -54,8 +54,9 @@ void AuditLog::Add(const AuditEntry& entry) {
   std::lock_guard lock(mutex_);
   Json json = {{"time", IsoUtc(clock_.Wall())}, {"who", entry.who},
                {"serial", entry.serial},        {"peer", entry.peer},
-               {"method", entry.method},        {"result", entry.result},
-               {"previous", last_hash_}};
+               {"method", entry.method},        {"arguments", Json::object()},
+               {"result", entry.result},        {"previous", last_hash_}};
+  for (const auto& [name, value] : entry.arguments) json["arguments"][name] = ValidUtf8(value);
   auto line = DumpJson(json);
   if (!line.ok()) return;
   Status written = AppendFile(path_, *line + "\n", false, 0600);
@@ -66,25 +67,25 @@ void AuditLog::Add(const AuditEntry& entry) {
   last_hash_ = Sha256Hex(*line);
 }
 
-Result<size_t> CheckAuditLog(const std::string& path) {
+Result<AuditChain> CheckAuditLog(const std::string& path) {
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  std::string previous = kFirst;
-  size_t number = 0;
+  AuditChain chain{0, kFirst};
   for (size_t start = 0; start < text.size();) {
     size_t end = text.find('\n', start);
     if (end == std::string::npos) end = text.size();
     const std::string line = text.substr(start, end - start);
-    ++number;
-    auto json = ParseJson(line, absl::StrCat(path, ":", number));
+    ++chain.lines;
+    const std::string where = absl::StrCat(path, ":", chain.lines);
+    auto json = ParseJson(line, where);
     if (!json.ok()) return json.status();
-    if (!json->is_object() || !json->contains("previous") || (*json)["previous"] != previous) {
-      return InvalidInput(absl::StrCat(path, ":", number), "it does not follow from the line before",
+    if (!json->is_object() || !json->contains("previous") || (*json)["previous"] != chain.last_sha256) {
+      return InvalidInput(where, "it does not follow from the line before",
                           "a line was altered or taken out");
     }
-    previous = Sha256Hex(line);
+    chain.last_sha256 = Sha256Hex(line);
     start = end + 1;
   }
-  return number;
+  return chain;
 }
 
 }  // namespace poolmark::rpc

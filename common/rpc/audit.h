@@ -5,6 +5,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
@@ -16,6 +18,8 @@ struct AuditEntry {
   std::string serial;  // of the certificate
   std::string peer;    // "ipv4:10.0.0.7:4711"
   std::string method;  // "ControllerService/CancelJob"
+  // What it was about: names and values of the request's own words, and the SHA-256 of all of it.
+  std::vector<std::pair<std::string, std::string>> arguments;
   std::string result;  // "ok", or the status code's name and message
 };
 
@@ -38,6 +42,10 @@ class AuditLog {
 
 // Checks the chain of a file: the number of lines, or the first line that does not follow from the one
 // before.
-Result<size_t> CheckAuditLog(const std::string& path);
+struct AuditChain {
+  size_t lines = 0;
+  std::string last_sha256;  // of the last line; "" for an empty file
+};
+Result<AuditChain> CheckAuditLog(const std::string& path);
 
 }  // namespace poolmark::rpc

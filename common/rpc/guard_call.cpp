@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/rpc/audit_arguments.h"
 #include "common/rpc/rules.h"
 #include "common/rpc/status.h"
 
@@ -35,6 +36,11 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     using grpc::experimental::InterceptionHookPoints;
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA))
       (*seen_)(context_->peer());
+    if (audit_ != nullptr && methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE) &&
+        methods->GetRecvMessage() != nullptr) {
+      // Of our own services alone (IsAudited), whose requests all are protobuf messages.
+      arguments_ = AuditArguments(*static_cast<const google::protobuf::Message*>(methods->GetRecvMessage()));
+    }
     if (audit_ != nullptr && methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS))
       Audit(methods->GetSendStatus());
     methods->Proceed();
@@ -50,6 +56,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     }
     entry.peer = context_->peer();
     entry.method = ShortName(method_);
+    entry.arguments = arguments_;
     entry.result =
         ResultText(Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()));
     audit_->Add(entry);
@@ -59,6 +66,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   const char* method_;
   const std::function<void(const std::string&)>* seen_;
   AuditLog* audit_;  // null: this call is not audited
+  std::vector<std::pair<std::string, std::string>> arguments_;
 };
 
 class CallInterceptorFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
@@ -87,7 +95,19 @@ CallChecker::CallChecker(std::string cluster, bool clients_have_certificates,
       counts_(std::move(counts)),
       audit_(std::move(audit)) {}
 
-Status CallChecker::Check(const std::string& path, const grpc::AuthContext& context) const {
+Status CallChecker::CheckRate(const std::string& path, const Identity& caller) {
+  if (caller.role == Role::kController) return absl::OkStatus();
+  const std::string who = Who(caller);
+  const Nanoseconds now = RealClock().Steady();
+  const bool submits = ShortName(path) == "ControllerService/SubmitJob";
+  if (calls_.Take(who, now) && (!submits || submissions_.Take(who, now))) return absl::OkStatus();
+  return ToStatus(Error{
+      absl::StatusCode::kResourceExhausted, "rate_limited", "",
+      absl::StrCat(who, submits ? " submits more than a job a second" : " makes more than 50 calls a second"),
+      "slow down and try again"});
+}
+
+Status CallChecker::Check(const std::string& path, const grpc::AuthContext& context) {
   auto denied = [](std::string code, std::string message, std::string hint) {
     return ToStatus(
         Error{absl::StatusCode::kPermissionDenied, std::move(code), "", std::move(message), std::move(hint)});
@@ -107,6 +127,7 @@ Status CallChecker::Check(const std::string& path, const grpc::AuthContext& cont
     return denied("revoked", absl::StrCat("the certificate of '", caller.name, "' was revoked"),
                   "an admin can give a new token");
   }
+  POOLMARK_RETURN_IF_ERROR(CheckRate(path, caller));
   return CheckAllowed(path, caller.role);
 }
 
@@ -119,6 +140,8 @@ grpc::Status CallChecker::Process(const InputMetadata& metadata, grpc::AuthConte
       context == nullptr ? Internal("", "the call has no security context") : Check(path, *context);
   if (status.ok()) return grpc::Status::OK;
   counts_->denied.fetch_add(1, std::memory_order_relaxed);
+  // What is too much must not fill the logs either.
+  if (absl::IsResourceExhausted(status)) return ToGrpc(status);
   Log(LogLevel::kWarning, "rpc.denied", {{"method", path}, {"why", std::string(status.message())}});
   if (audit_ != nullptr) {
     AuditEntry entry;

@@ -11,6 +11,7 @@
 
 #include "common/rpc/audit.h"
 #include "common/rpc/identity.h"
+#include "common/rpc/rate_limit.h"
 
 namespace poolmark::rpc {
 
@@ -30,13 +31,17 @@ class CallChecker final : public grpc::AuthMetadataProcessor {
                        OutputMetadata* response) override;
 
  private:
-  Status Check(const std::string& path, const grpc::AuthContext& context) const;
+  Status Check(const std::string& path, const grpc::AuthContext& context);
+  // A controller's own calls to its agents are not counted.
+  Status CheckRate(const std::string& path, const Identity& caller);
 
   const std::string cluster_;
   const bool clients_have_certificates_;
   const std::function<bool(const Identity&)> is_revoked_;
   const std::shared_ptr<CallCounts> counts_;
   const std::shared_ptr<AuditLog> audit_;  // may be null
+  RateLimiter calls_{Rate{50, 500}};
+  RateLimiter submissions_{Rate{1, 30}};
 };
 
 // Tells `seen` the peer ("ipv4:127.0.0.1:4711") of each call that passed: its connection is no longer

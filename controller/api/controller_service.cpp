@@ -220,8 +220,12 @@ grpc::Status ControllerServiceImpl::ListResultFiles(grpc::ServerContext*,
 
 grpc::Status ControllerServiceImpl::ListMachines(grpc::ServerContext*, const v1::ListMachinesRequest* request,
                                                  v1::ListMachinesResponse* response) {
-  for (v1::Machine& machine : environment_.registry->List(request->with_facts()))
+  const auto ends = authority_.MachineEnds();
+  for (v1::Machine& machine : environment_.registry->List(request->with_facts())) {
+    auto end = ends->find(machine.name());
+    if (end != ends->end()) machine.set_certificate_expires_wall_ns(end->second.count());
     *response->add_machines() = std::move(machine);
+  }
   return grpc::Status::OK;
 }
 

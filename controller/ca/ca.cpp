@@ -80,6 +80,8 @@ struct Authority::State {
   mutable Nanoseconds looked{-std::chrono::hours(1)};
   mutable timespec modified{};
   mutable ino_t inode = 0;
+  mutable std::shared_ptr<const std::map<std::string, Nanoseconds>> machine_ends;
+  mutable off_t issued_size = -1;  // that machine_ends is of
 
   std::string Path(std::string_view name) const { return JoinPath(dir, name); }
 
@@ -282,6 +284,25 @@ Result<std::vector<IssuedCertificate>> Authority::Issued() const {
   }
   std::reverse(all.begin(), all.end());
   return all;
+}
+
+std::shared_ptr<const std::map<std::string, Nanoseconds>> Authority::MachineEnds() const {
+  struct stat status {};
+  const off_t size = stat(state_->Path("issued.jsonl").c_str(), &status) == 0 ? status.st_size : 0;
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->machine_ends && state_->issued_size == size) return state_->machine_ends;
+  }
+  auto ends = std::make_shared<std::map<std::string, Nanoseconds>>();
+  if (auto issued = Issued(); issued.ok()) {
+    for (const IssuedCertificate& certificate : *issued) {  // newest first
+      if (certificate.role == rpc::Role::kAgent) ends->try_emplace(certificate.name, certificate.not_after);
+    }
+  }
+  std::lock_guard lock(state_->mutex);
+  state_->machine_ends = ends;
+  state_->issued_size = size;
+  return ends;
 }
 
 }  // namespace poolmark::controller

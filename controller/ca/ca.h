@@ -5,6 +5,7 @@
 // lock. Thread-safe.
 #pragma once
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,6 +57,8 @@ class Authority {
   std::vector<std::string> RevokedSerials() const;
   // Newest first.
   Result<std::vector<IssuedCertificate>> Issued() const;
+  // When the newest certificate of each machine ends. Kept until a further one is issued.
+  std::shared_ptr<const std::map<std::string, Nanoseconds>> MachineEnds() const;
 
  private:
   Authority();

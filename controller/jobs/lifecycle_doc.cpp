@@ -24,9 +24,9 @@ the machines are locked leaves through TEARING_DOWN. What comes after the tear-d
 the tear-down begins, so that a crash in the middle of it loses nothing. Each row is one SQLite transaction together with its
 event row; no reply states a transition that a power cut can undo.
 
-Beside the state stands the tear-down verdict: `NONE` (nothing was ever started), `CLEAN` (every ledger item of every machine
-is proven gone), `DIRTY` (something is left, and named), `UNKNOWN` (a machine could not be looked at). A machine that is not
-clean is quarantined.
+Beside the state stands the tear-down verdict: `NONE` (nothing was ever started, or its tear-down has not ended yet), `CLEAN`
+(every ledger item of every machine is proven gone), `DIRTY` (something is left, and named), `UNKNOWN` (a machine could not be
+looked at). A machine that is not clean is quarantined.
 
 An event that has no row for a state changes nothing there: it came late, or twice.
 

@@ -73,8 +73,8 @@ struct Change {
 class Store {
  public:
   // Takes the lock of `directory` (FAILED_PRECONDITION "locked" when another controller has it), checks the
-  // file, migrates it and increments the controller epoch. A file that is corrupt is kept beside as
-  // poolmark.db.corrupt-<time>, and recovered() says so.
+  // file, migrates it, increments the controller epoch and the epochs of all machines that a job holds. A
+  // file that is corrupt is kept beside as poolmark.db.corrupt-<time>, and recovered() says so.
   static Result<std::unique_ptr<Store>> Open(const std::string& directory, const Clock* clock);
   ~Store();
 
@@ -136,6 +136,11 @@ class Store {
   // Writes only when something durable differs.
   Status SaveRegistration(const v1::RegisterRequest& registration);
   Status SetMachine(const std::string& name, v1::MachineState state, const std::string& reason);
+  // A higher epoch for the job that holds the machine: its lease there has ended, but the job goes on.
+  Status GrantAnew(const std::string& job_id, const std::string& machine);
+  // An agent has seen higher grants than this store knows of (it was restored or lost): the next is above
+  // them. Changes nothing while a job holds the machine.
+  Status RaiseEpoch(const std::string& machine, uint64_t epoch);
 
   // Writes a row and removes it: is the store writable (readiness)?
   Status Probe();

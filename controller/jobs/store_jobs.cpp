@@ -314,7 +314,7 @@ Result<uint32_t> Store::BeginCycle(const std::string& job_id) {
   POOLMARK_ASSIGN_OR_RETURN(StoredJob job, GetLocked(job_id));
   ++job.cycle;
   ++job.idle_cycles;
-  job.job.set_teardown(v1::TEARDOWN_VERDICT_UNKNOWN);  // until this launch is proven gone
+  job.job.set_teardown(v1::TEARDOWN_VERDICT_NONE);  // until this launch is torn down there is no verdict
   POOLMARK_RETURN_IF_ERROR(PutLocked(job));
   POOLMARK_RETURN_IF_ERROR(transaction.Commit());
   return job.cycle;

@@ -19,6 +19,7 @@ v1::MachineState MachineStateOf(const std::string& text) {
 std::string Durable(const v1::RegisterRequest& registration) {
   v1::RegisterRequest copy = registration;
   copy.clear_held();
+  copy.clear_highest_epoch();
   copy.mutable_facts()->clear_memory_available_bytes();
   copy.mutable_facts()->clear_work_dir_free_bytes();
   copy.mutable_facts()->clear_used_ports();
@@ -58,6 +59,7 @@ Status Store::SaveRegistration(const v1::RegisterRequest& registration) {
   }
   v1::RegisterRequest kept = registration;
   kept.clear_held();
+  kept.clear_highest_epoch();
   POOLMARK_ASSIGN_OR_RETURN(
       Statement put, db_->Prepare("INSERT INTO machines(name, state, registration) VALUES(?,'READY',?) "
                                   "ON CONFLICT(name) DO UPDATE SET registration=excluded.registration"));
@@ -74,6 +76,24 @@ Status Store::SetMachine(const std::string& name, v1::MachineState state, const 
                     "list them with `poolmark machines`");
   }
   return absl::OkStatus();
+}
+
+Status Store::GrantAnew(const std::string& job_id, const std::string& machine) {
+  std::lock_guard lock(mutex_);
+  POOLMARK_ASSIGN_OR_RETURN(Statement put,
+                            db_->Prepare("UPDATE machines SET epoch=epoch+1 WHERE name=? AND job_id=?"));
+  POOLMARK_RETURN_IF_ERROR(put.Text(machine).Text(job_id).Run());
+  if (db_->Changes() == 0)
+    return Precondition(absl::StrCat("machine '", machine, "'"),
+                        absl::StrCat("job ", job_id, " does not hold it"), "");
+  return absl::OkStatus();
+}
+
+Status Store::RaiseEpoch(const std::string& machine, uint64_t epoch) {
+  std::lock_guard lock(mutex_);
+  POOLMARK_ASSIGN_OR_RETURN(
+      Statement put, db_->Prepare("UPDATE machines SET epoch=max(epoch,?) WHERE name=? AND job_id=''"));
+  return put.Int(static_cast<int64_t>(epoch)).Text(machine).Run();
 }
 
 }  // namespace poolmark::controller

@@ -134,6 +134,11 @@ Status Store::OpenFile() {
   controller_epoch_ = last + 1;
   POOLMARK_RETURN_IF_ERROR(db_->Execute(
       absl::StrCat("INSERT OR REPLACE INTO meta VALUES('controller_epoch','", controller_epoch_, "')")));
+  // Every grant is made anew: what the controller before this one still has under way, or one that was paused
+  // and comes back, carries an epoch that the agents refuse from now on. The stride keeps apart two
+  // controllers that start from copies of one state.
+  POOLMARK_RETURN_IF_ERROR(
+      db_->Execute("UPDATE machines SET epoch=epoch+1+abs(random()%1000) WHERE job_id<>''"));
   return transaction.Commit();
 }
 

@@ -121,12 +121,27 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
     entry.held.clear();
     NoteBeat(&entry, clock_->Steady());
   }
+  FollowEpoch(request.machine(), request.highest_epoch());
   v1::RegisterResponse response;
   response.set_cluster_id(store_->cluster_id());
   response.set_controller_epoch(store_->controller_epoch());
   response.set_heartbeat_interval_ns(Interval().count());
   for (const std::string& job : JudgeHeld(request.machine(), request.held())) response.add_tear_down(job);
   return response;
+}
+
+void Registry::FollowEpoch(const std::string& machine, uint64_t highest) {
+  {
+    std::lock_guard lock(mutex_);
+    const StoredMachine& stored = machines_[machine].stored;
+    if (highest <= stored.epoch || !stored.job_id.empty()) return;
+  }
+  Log(LogLevel::kWarning, "machine.epoch_ahead", {{"machine", machine}, {"epoch", highest}});
+  Status raised = store_->RaiseEpoch(machine, highest);
+  if (raised.ok()) raised = Refresh();
+  if (!raised.ok())
+    Log(LogLevel::kError, "machine.epoch_kept",
+        {{"machine", machine}, {"error", std::string(raised.message())}});
 }
 
 void Registry::NoteBeat(Entry* entry, Nanoseconds now) {
@@ -182,6 +197,7 @@ Result<v1::HeartbeatResponse> Registry::Heartbeat(const v1::HeartbeatRequest& re
     entry.clock.Received(request.sent_wall_ns(), request.sent_boot_ns(), received_wall_ns,
                          response.replied_wall_ns(), now);
   }
+  FollowEpoch(request.machine(), request.highest_epoch());
   if (held_changed) {
     // A heartbeat cannot order a tear-down; registering again can.
     if (!JudgeHeld(request.machine(), request.held()).empty()) response.set_register_again(true);

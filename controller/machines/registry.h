@@ -102,6 +102,8 @@ class Registry {
   std::vector<std::string> JudgeHeld(const std::string& machine,
                                      const google::protobuf::RepeatedPtrField<v1::HeldJob>& held);
   void NoteBeat(Entry* entry, Nanoseconds now);
+  // After a restored or lost store: grants go on above what the agent has seen.
+  void FollowEpoch(const std::string& machine, uint64_t highest);
 
   Store* store_;
   const Clock* clock_;

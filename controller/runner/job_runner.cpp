@@ -252,6 +252,16 @@ std::optional<JobRunner::Decision> JobRunner::DoLaunch(const StoredJob& job) {
     auto link = environment_.registry->Link(machine);
     auto answer = link.ok() ? (*link)->AcquireLease(request, run_.stop)
                             : Result<v1::AcquireLeaseResponse>(link.status());
+    if (!answer.ok() && ErrorOf(answer.status()).code == "lease_ended") {
+      // Its guard died, or ended everything while nobody renewed the lease: the job goes on with a new grant.
+      Status granted = environment_.store->GrantAnew(job_id_, machine);
+      if (granted.ok()) granted = environment_.registry->Refresh();
+      if (granted.ok()) {
+        request.set_request_id(run_.RequestId(machine, absl::StrCat("lease/", cycle_number_)));
+        *request.mutable_lease() = run_.Lease(machine);
+        answer = (*link)->AcquireLease(request, run_.stop);
+      }
+    }
     std::lock_guard lock(mutex);
     if (answer.ok()) {
       run_.work_dirs[machine] = answer->work_dir();
@@ -365,6 +375,10 @@ JobRunner::Decision JobRunner::AfterRepeat(StoredRepeat kept, bool interrupted,
   std::erase_if(repeats, [&](const StoredRepeat& repeat) { return repeat.key == kept.key; });
   repeats.push_back(kept);
   decision.change.repeat = std::move(kept);
+  if (auto now = environment_.store->Get(job_id_); now.ok() && now->job.has_position()) {
+    decision.change.position = now->job.position();
+    decision.change.position->set_done_repeats(static_cast<uint32_t>(repeats.size()));
+  }
   cycle_->repeats.erase(cycle_->repeats.begin());
   if (interrupted && no_continue()) {
     decision.event = JobEventKind::kFinishedInvalid;
@@ -405,11 +419,12 @@ std::optional<JobRunner::Decision> JobRunner::DoTearDown(const StoredJob& job) {
   if (cause_.empty())
     cause_ = job.job.reasons_size() > 0 ? job.job.reasons(job.job.reasons_size() - 1).message()
                                         : "the controller started again";
-  if (watch_ && stack_ != nullptr) FetchLogs(run_, *stack_, cycle_number_, loads_);
   EndCycle();
   bool keep_lease = job.pending == Pending::kNextCycle;
   TeardownResult result = Teardown(&run_, stack_, cycle_number_, cause_, keep_lease, shutdown_);
   if (shutdown_.stop_requested()) return std::nullopt;
+  // After the tear-down: the last words are those of an orderly end, or of a death.
+  if (stack_ != nullptr) FetchLogs(run_, *stack_, cycle_number_, loads_);
   // A cancel that came meanwhile took the next cycle back: then the leases must go too.
   auto now = environment_.store->Get(job_id_);
   if (keep_lease && now.ok() && now->pending != Pending::kNextCycle) {

@@ -73,6 +73,7 @@ Status FetchLog(const JobRun& run, const std::string& machine, const std::string
   *request.mutable_lease() = run.Lease(machine);
   request.set_id(process);
   request.set_tail_bytes(kLogTail);
+  request.set_since_start(true);
   std::string text;
   POOLMARK_RETURN_IF_ERROR(link->StreamLogs(request, run.shutdown, [&](const v1::StreamLogsResponse& chunk) {
     if (chunk.lost_bytes() > 0) absl::StrAppend(&text, "[", chunk.lost_bytes(), " bytes rotated away]\n");

@@ -64,9 +64,23 @@ void ProcessWatch::Follow(const std::string& machine, std::stop_token stop) {
       if (!status.ok() && !stop.stop_requested()) {
         Log(LogLevel::kWarning, "watch.broken",
             {{"machine", machine}, {"job", run_->job_id}, {"error", std::string(status.message())}});
+        const std::string code = ErrorOf(status).code;
+        if (code == "no_lease" || code == "stale_epoch") RunEnded(machine, std::string(status.message()));
       }
     }
     if (!WaitFor(stop, run_->timing.poll)) return;
+  }
+}
+
+void ProcessWatch::RunEnded(const std::string& machine, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  for (auto& [id, known] : status_) {
+    auto where = machine_of_.find(id);
+    if (where == machine_of_.end() || where->second != machine || IsEnd(known.state())) continue;
+    v1::ProcessStatus gone = known;
+    gone.set_state(v1::PROCESS_STATE_EXITED);
+    gone.set_message(absl::StrCat("its guard has ended, and everything on ", machine, " with it: ", why));
+    Take(gone);
   }
 }
 

@@ -48,6 +48,9 @@ class ProcessWatch {
 
  private:
   void Follow(const std::string& machine, std::stop_token stop);
+  // The agent says that the job holds its machine no more: what ran there is gone, whether its end was told
+  // or not (the guard was killed and swept, or the lease ran out, between two looks).
+  void RunEnded(const std::string& machine, const std::string& why);
   // Lock held.
   void Heard(const v1::ProcessStatus& status);
   void Take(const v1::ProcessStatus& status);

@@ -84,6 +84,12 @@ MachineTeardown TearDownMachine(JobRun* run, const std::string& machine, uint32_
         return true;
       });
       if (complete) return result;
+      if (ErrorOf(status).code == "stale_epoch") {
+        // Final: what runs there now is somebody else's, and so is its end.
+        result.verdict = v1::TEARDOWN_VERDICT_UNKNOWN;
+        result.note = absl::StrCat("another controller has taken the machine over: ", status.message());
+        return result;
+      }
       result.note =
           status.ok() ? "the agent ended the tear-down without its last word" : std::string(status.message());
     } else {

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -72,7 +73,7 @@ class Daemon:
 
 
 class Cluster:
-    def __init__(self, machines=("n0", "n1"), directory=None, executables=None, agent_options="", keep=False):
+    def __init__(self, machines=("n0", "n1"), directory=None, executables=None, agent_options="", keep=False, serve_options=()):
         self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="poolmark-e2e-"))
         self.keep = keep or bool(os.environ.get("POOLMARK_KEEP"))
         self.state = self.directory / "controller"
@@ -86,9 +87,23 @@ class Cluster:
             self.executables["iperf3"] = iperf
         self.executables.update(executables or {})
         self.agent_options = agent_options
+        self.serve_options = list(serve_options)
         self.agents = {}
         self.controller = None
         self.machines = list(machines)
+
+    # --- where things run: overridden by clusters over network namespaces ----------------------------------
+    def address(self, _machine):
+        """The address of a machine; of the controller with None."""
+        return "127.0.0.1"
+
+    def inside(self, _machine):
+        """Words before a command that runs on a machine; on the controller's with None."""
+        return []
+
+    def controller_of(self, _machine):
+        """What an agent is told to dial, where that is not what its token says."""
+        return None
 
     # --- life ---------------------------------------------------------------------------------------------
     def __enter__(self):
@@ -119,8 +134,8 @@ class Cluster:
 
     def start(self):
         self.directory.mkdir(parents=True, exist_ok=True)
-        run([BIN / "poolmark-controller", "init", "--state", self.state, "--cluster", "e2e", "--listen", f"127.0.0.1:{free_port()}",
-             "--enroll-listen", f"127.0.0.1:{free_port()}", "--config-dir", self.config])
+        run([BIN / "poolmark-controller", "init", "--state", self.state, "--cluster", "e2e", "--listen", f"{self.address(None)}:{free_port()}",
+             "--enroll-listen", f"{self.address(None)}:{free_port()}", "--config-dir", self.config])
         self.start_controller()
         for name in self.machines:
             self.add_agent(name)
@@ -128,8 +143,9 @@ class Cluster:
         return self
 
     def start_controller(self):
-        self.controller = Daemon("controller", [BIN / "poolmark-controller", "serve", "--state", self.state,
-                                                "--catalogue-dir", ROOT / "deploy"], self.directory / "controller.log").start()
+        self.controller = Daemon("controller", [*self.inside(None), BIN / "poolmark-controller", "serve", "--state", self.state,
+                                                "--catalogue-dir", ROOT / "deploy", *self.serve_options],
+                                 self.directory / "controller.log").start()
         wait_until(lambda: (self.state / "running.json").exists() and self.cli_ok("version"), 30, "controller answers")
 
     def add_agent(self, name):
@@ -139,11 +155,14 @@ class Cluster:
         allow.write_text("version: 1\nexecutables:\n" + "".join(f"  {k}: {v}\n" for k, v in self.executables.items()))
         allow.chmod(0o600)
         config = home / "agent.yaml"
-        config.write_text(f"version: 1\nmachine: {name}\nlisten: 127.0.0.1:0\nstate_dir: {home}/state\nwork_dir: {home}/work\n"
+        config.write_text(f"version: 1\nmachine: {name}\nlisten: {self.address(name)}:0\nstate_dir: {home}/state\nwork_dir: {home}/work\n"
                           f"allow_file: {allow}\nsecrets_dir: {home}/secrets\ncatalogue_dir: {ROOT}/deploy/catalogue\n" + self.agent_options)
         token = run([BIN / "poolmark-controller", "token", "create", "--state", self.state, "--machine", name]).strip()
-        run([BIN / "poolmark-agent", "join", token, "--config", config])
-        agent = Daemon(name, [BIN / "poolmark-agent", "run", "--config", config], self.directory / f"{name}.log")
+        run([*self.inside(name), BIN / "poolmark-agent", "join", token, "--config", config])
+        dials = self.controller_of(name)
+        if dials:
+            (home / "state/controller").write_text(dials + "\n")
+        agent = Daemon(name, [*self.inside(name), BIN / "poolmark-agent", "run", "--config", config], self.directory / f"{name}.log")
         self.agents[name] = agent.start()
         return agent
 
@@ -154,10 +173,10 @@ class Cluster:
 
     # --- the CLI ------------------------------------------------------------------------------------------
     def cli(self, *words, check=True, timeout=600):
-        return run([BIN / "poolmark", *words], check=check, timeout=timeout, env={"POOLMARK_CONFIG_DIR": str(self.config)})
+        return run([*self.inside(None), BIN / "poolmark", *words], check=check, timeout=timeout, env={"POOLMARK_CONFIG_DIR": str(self.config)})
 
     def cli_code(self, *words, timeout=600):
-        done = subprocess.run([str(w) for w in [BIN / "poolmark", *words]], capture_output=True, text=True, timeout=timeout,
+        done = subprocess.run([str(w) for w in [*self.inside(None), BIN / "poolmark", *words]], capture_output=True, text=True, timeout=timeout,
                               env={**os.environ, "POOLMARK_CONFIG_DIR": str(self.config)})
         return done.returncode, done.stdout, done.stderr
 
@@ -176,7 +195,7 @@ class Cluster:
         where.mkdir(parents=True, exist_ok=True)
         names = machines or self.machines
         (where / "pool.yaml").write_text(f"version: 1\nhead: {names[0]}\nmachines:\n" +
-                                         "".join(f"  - {{name: {n}, net: {{tcp: 127.0.0.1}}}}\n" for n in names))
+                                         "".join(f"  - {{name: {n}, net: {{tcp: {self.address(n)}}}}}\n" for n in names))
         (where / "job.yaml").write_text(f"version: 1\npool: pool.yaml\nstacks: {stacks}\nworkloads:\n  {workloads}\nrepeats: {repeats}\n"
                                         "preflight: {line_rate: {runs: 1, seconds: 1}}\n" + extra)
         return where / "job.yaml"
@@ -202,6 +221,40 @@ class Cluster:
         where = self.directory / "results" / job_id
         self.cli("fetch", job_id, where)
         return where
+
+    def follow(self, job_id, step, seconds=60):
+        """Follows the job's events; true as soon as it enters the step."""
+        argv = [str(a) for a in [*self.inside(None), BIN / "poolmark", "events", job_id, "-f", "-o", "jsonl"]]
+        follower = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={**os.environ, "POOLMARK_CONFIG_DIR": str(self.config)})
+        watchdog = threading.Timer(seconds, follower.kill)
+        watchdog.start()
+        try:
+            for line in follower.stdout:
+                event = json.loads(line)
+                if event.get("kind") == "state" and event.get("state", "").upper().removeprefix("JOB_STATE_") == step:
+                    return True
+        finally:
+            watchdog.cancel()
+            follower.kill()
+            follower.wait()
+        return False
+
+    # --- processes of jobs --------------------------------------------------------------------------------
+    def processes(self, mark, machine=None):
+        """Pids of this cluster's processes whose command line begins with the mark (program without its path)."""
+        found = []
+        below = str(self.directory / machine) if machine else str(self.directory)
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+                environ += os.readlink(f"/proc/{pid}/cwd")  # redis-server writes over its environment
+            except OSError:
+                continue
+            program = command.split(" ")[0].rsplit("/", 1)[-1] + " " + " ".join(command.split(" ")[1:])
+            if program.startswith(mark) and below in command + environ:
+                found.append(int(pid))
+        return sorted(found)
 
     # --- what a job may leave -----------------------------------------------------------------------------
     def leftovers(self):

@@ -163,6 +163,72 @@ TEST_CASE("late, repeated and foreign calls change nothing", "[live]") {
   CHECK(fixture.Acquire(8, "job-3").ok());
 }
 
+TEST_CASE("a controller that started again ends its job with a higher epoch; the paused one is refused",
+          "[live]") {
+  AgentFixture fixture;
+  fixture.StartAgent();
+  REQUIRE(fixture.Acquire(5).ok());
+  auto first = fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000"), 5);
+  REQUIRE(first.ok());
+  // A cycle is torn down with the new epoch, without a lease taken for it first.
+  CHECK(AgentFixture::Clean(fixture.TearDown(true, 9)));
+  CHECK_FALSE(ProcessExists(first->status().pid()));
+  CHECK(CodeOf(fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000"), 5, "again").status()) ==
+        "stale_epoch");
+  CHECK(CodeOf(fixture.Acquire(5)) == "stale_epoch");
+  auto second = fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000"), 9);
+  REQUIRE(second.ok());
+  // The tear-down of the old one neither ends nor tells anything; also not after the agent started again.
+  CHECK(fixture.TearDown(false, 5).empty());
+  fixture.StopAgent();
+  fixture.StartAgent();
+  CHECK(fixture.TearDown(false, 5).empty());
+  CHECK(CodeOf(fixture.Start(fixture.Shell("engine-n2", "exec sleep 1000"), 5).status()) == "stale_epoch");
+  CHECK(ProcessExists(second->status().pid()));
+  CHECK(AgentFixture::Clean(fixture.TearDown(false, 9)));
+  // Over: the proof is told to a later grant of the job too, and fences the earlier ones.
+  CHECK(AgentFixture::Clean(fixture.TearDown(false, 20)));
+  CHECK(CodeOf(fixture.Acquire(19)) == "stale_epoch");
+  CHECK(WaitFor([&] { return fixture.registry.last_beat().highest_epoch() == 20; }));
+  CHECK(fixture.Acquire(21).ok());
+}
+
+TEST_CASE("the log of a process in one cycle holds nothing of the cycle before", "[live]") {
+  AgentFixture fixture;
+  fixture.StartAgent();
+  REQUIRE(fixture.Acquire().ok());
+  auto log_of = [&](bool since_start, uint64_t tail_bytes) {
+    v1::StreamLogsRequest request;
+    *request.mutable_lease() = fixture.Lease();
+    request.set_id("engine-n1");
+    request.set_since_start(since_start);
+    request.set_tail_bytes(tail_bytes);
+    std::string text;
+    (void)rpc::ReadStream<v1::StreamLogsResponse>(
+        [&](grpc::ClientContext* context) { return fixture.stub->StreamLogs(context, request); }, 20s, {},
+        [&](v1::StreamLogsResponse& piece) {
+          text += piece.data();
+          return true;
+        });
+    return text;
+  };
+  const std::string script = "trap 'echo bye of @; exit' TERM; echo hello of @; while :; do sleep 0.05; done";
+  for (const char* cycle : {"one", "two"}) {
+    std::string words = script;
+    for (size_t at; (at = words.find('@')) != std::string::npos;) words.replace(at, 1, cycle);
+    REQUIRE(fixture.Start(fixture.Shell("engine-n1", words)).ok());
+    REQUIRE(
+        WaitFor([&] { return log_of(true, 0).find(std::string("hello of ") + cycle) != std::string::npos; }));
+    CHECK(AgentFixture::Clean(fixture.TearDown(true)));
+  }
+  // Its last words too, after its tear-down.
+  CHECK(log_of(true, 0) == "hello of two\nbye of two\n");
+  CHECK(log_of(true, 7) == "of two\n");
+  CHECK(log_of(false, 0) == "hello of one\nbye of one\nhello of two\nbye of two\n");
+  CHECK(AgentFixture::Clean(fixture.TearDown()));
+  CHECK(log_of(true, 0) == "hello of two\nbye of two\n");
+}
+
 TEST_CASE("an engine that dies early fails with its last words", "[live]") {
   AgentFixture fixture;
   fixture.StartAgent();

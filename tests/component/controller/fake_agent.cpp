@@ -90,6 +90,11 @@ Status FakeAgent::Enter(const char* call, const v1::LeaseId& lease, std::stop_to
   POOLMARK_RETURN_IF_ERROR(pool_->CallHook(machine_, call, stop));
   if (stop.stop_requested()) return absl::CancelledError("stopped");
   std::lock_guard lock(mutex_);
+  if (lease.epoch() <= ended_epoch_ && lease.job_id() == ended_job_ && std::string(call) != "Teardown") {
+    return ToStatus(Error{absl::StatusCode::kFailedPrecondition,
+                          std::string(call) == "AcquireLease" ? "lease_ended" : "no_lease", machine_,
+                          "its guard died", ""});
+  }
   if (lease.epoch() < epoch_ || (lease.epoch() == epoch_ && !job_.empty() && lease.job_id() != job_)) {
     return ToStatus(
         Error{absl::StatusCode::kFailedPrecondition, "stale_epoch", machine_, "a lower epoch", ""});
@@ -216,6 +221,16 @@ void FakeAgent::Die(const std::string& id, int exit_code) {
   Say(event);
 }
 
+void FakeAgent::KillGuard() {
+  std::lock_guard lock(mutex_);
+  processes_.clear();
+  ended_job_ = job_;
+  ended_epoch_ = epoch_;
+  job_.clear();
+  ++guards_died_;
+  changed_.notify_all();
+}
+
 std::vector<std::string> FakeAgent::Processes() {
   std::lock_guard lock(mutex_);
   std::vector<std::string> ids;
@@ -238,8 +253,10 @@ Status FakeAgent::WatchProcesses(const v1::WatchProcessesRequest& request, std::
     v1::WatchProcessesResponse event;
     {
       std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [&] { return events_.size() > next; }))
+      const int guards = guards_died_;
+      if (!changed_.wait(lock, stop, [&] { return events_.size() > next || guards_died_ != guards; }))
         return absl::CancelledError("stopped");
+      if (events_.size() <= next) return Unavailable(machine_, "the run's guard has ended");
       event = events_[next++];
     }
     if (!on_message(event)) return absl::OkStatus();

@@ -46,6 +46,8 @@ class FakeAgent final : public controller::AgentLink {
 
   // The process ends by itself, as a crash would.
   void Die(const std::string& id, int exit_code);
+  // Its guard dies, is swept after, and has told nobody: everything is gone, and so is the lease.
+  void KillGuard();
   std::vector<std::string> Processes();
   uint64_t epoch();
 
@@ -62,6 +64,9 @@ class FakeAgent final : public controller::AgentLink {
   std::condition_variable_any changed_;
   uint64_t epoch_ = 0;
   std::string job_;
+  uint64_t ended_epoch_ = 0;  // of the run whose guard died
+  std::string ended_job_;
+  int guards_died_ = 0;
   int next_pid_ = 100;
   std::map<std::string, v1::ProcessStatus> processes_;
   std::vector<v1::WatchProcessesResponse> events_;

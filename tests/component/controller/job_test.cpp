@@ -157,6 +157,47 @@ TEST_CASE("an engine that dies under load makes its repeat invalid, and the job 
   CHECK(job.reasons(0).message().find("last words of base.engine-n1") != std::string::npos);
 }
 
+TEST_CASE("a guard that dies without a word: its processes count as gone, the job goes on with a new grant") {
+  const std::string call = GENERATE("Probe", "StreamSamples");
+  ControllerFixture f;
+  f.pool.hold_load = call == "StreamSamples";
+  auto gate = std::make_shared<Gate>(call, "n1");
+  f.pool.SetHook(
+      [gate](const std::string& m, const std::string& c, std::stop_token s) { return (*gate)(m, c, s); });
+  const std::string id = f.Submit(f.Request(2));
+  gate->AwaitReached();
+  f.pool.at("n1").KillGuard();
+  gate->Open();
+  ControllerFixture::Until(
+      [&] { return f.Job(id).cycle() > 1 || controller::IsTerminal(f.Job(id).state()); });
+  f.pool.hold_load = false;
+  v1::Job job = f.Finished(id);
+  INFO(job.ShortDebugString());
+  CHECK(StateName(job.state()) == "SUCCEEDED");
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_CLEAN);
+  REQUIRE(job.reasons_size() >= 1);
+  CHECK(job.reasons(0).code() == "process_died");
+  CHECK(job.reasons(0).message().find("guard has ended") != std::string::npos);
+  CHECK(f.pool.at("n1").epoch() > f.pool.at("n0").epoch());
+}
+
+TEST_CASE(
+    "a controller that comes back holds its machines with a higher epoch: the one before is fenced off") {
+  ControllerFixture f;
+  f.pool.hold_load = true;
+  const std::string id = f.Submit(f.Request());
+  ControllerFixture::Until([&] { return f.Job(id).state() == v1::JOB_STATE_BENCHMARKING; });
+  v1::StartProcessRequest late;
+  late.mutable_lease()->set_job_id(id);
+  late.mutable_lease()->set_epoch(f.pool.at("n0").epoch());
+  late.mutable_spec()->set_id("late");
+  f.Restart();
+  f.pool.hold_load = false;
+  CHECK(StateName(f.Finished(id).state()) == "SUCCEEDED");
+  CHECK(f.pool.at("n0").epoch() > late.lease().epoch());
+  CHECK_FALSE(f.pool.at("n0").StartProcess(late, {}).ok());
+}
+
 TEST_CASE("a machine that is lost ends the job as INVALID, the others are torn down, it is quarantined",
           "[I1]") {
   ControllerFixture f;

@@ -98,6 +98,30 @@ TEST_CASE("machines are locked all or none, and epochs grow with every grant") {
   CHECK(f.store->Machines()->at(1).job_id == second);
 }
 
+TEST_CASE("a restart grants held machines anew, and only those; so does a lease that ended under its job") {
+  Fixture f;
+  for (const char* name : {"a", "b"}) f.Machine(name);
+  const std::string job = f.Submit("job");
+  f.Go(job, JobEventKind::kPlanAccepted);
+  std::string blocked;
+  REQUIRE(f.store->Lock(job, {"a"}, &blocked)->has_value());
+  CHECK(f.store->Machines()->at(0).epoch == 1);
+  f.Open();
+  const uint64_t epoch = f.store->Machines()->at(0).epoch;
+  CHECK(epoch > 1);
+  CHECK(f.store->Machines()->at(1).epoch == 0);
+  REQUIRE(f.store->GrantAnew(job, "a").ok());
+  CHECK(f.store->Machines()->at(0).epoch == epoch + 1);
+  CHECK_FALSE(f.store->GrantAnew(job, "b").ok());
+  CHECK_FALSE(f.store->GrantAnew("other", "a").ok());
+  // What an agent has seen counts for machines that nobody holds.
+  REQUIRE(f.store->RaiseEpoch("a", 1'000'000).ok());
+  CHECK(f.store->Machines()->at(0).epoch == epoch + 1);
+  REQUIRE(f.store->RaiseEpoch("b", 40).ok());
+  REQUIRE(f.store->RaiseEpoch("b", 7).ok());
+  CHECK(f.store->Machines()->at(1).epoch == 40);
+}
+
 TEST_CASE("drained, quarantined and unknown machines are not locked") {
   Fixture f;
   f.Machine("a");

@@ -130,6 +130,30 @@ TEST_CASE("unknown machines, other boots and another controller epoch must regis
   CHECK_FALSE(f.Beat("n1").register_again());
 }
 
+TEST_CASE("grants go on above what the agents have seen, after a store that was lost or restored") {
+  Fixture f;
+  auto registration = f.Registration("n1");
+  registration.set_highest_epoch(17);
+  REQUIRE(f.registry->Register(registration).ok());
+  const std::string job = f.LockedJob("n1");
+  CHECK(f.registry->epoch("n1") == 18);
+  // Another controller took it meanwhile: the grant of this one stays below, and the agent refuses it.
+  registration.set_highest_epoch(30);
+  REQUIRE(f.registry->Register(registration).ok());
+  CHECK(f.registry->epoch("n1") == 18);
+  REQUIRE(f.store->Apply(job, JobEventKind::kCancel)->has_value());
+  REQUIRE(f.store->Apply(job, JobEventKind::kTornDown)->has_value());
+  REQUIRE(f.registry->Refresh().ok());
+  v1::HeartbeatRequest beat;
+  beat.set_machine("n1");
+  beat.set_boot_id("boot-1");
+  beat.set_controller_epoch(f.store->controller_epoch());
+  beat.set_highest_epoch(30);
+  REQUIRE(f.registry->Heartbeat(beat, f.clock.Wall().count()).ok());
+  f.LockedJob("n1");
+  CHECK(f.registry->epoch("n1") == 31);
+}
+
 TEST_CASE("a returning agent tears down jobs that nobody owns, and keeps what its controller owns") {
   Fixture f;
   REQUIRE(f.registry->Register(f.Registration("n1")).ok());

@@ -450,14 +450,15 @@ TEST_CASE("the audit log has a line for each change and each denial, chained", "
     CHECK_FALSE(Call(*automation, &ControllerService::Stub::SubmitJob, v1::SubmitJobRequest(), 10s).ok());
   }
   std::string text = *ReadFile(path);
-  CHECK(*CheckAuditLog(path) == 2);
+  CHECK(CheckAuditLog(path)->lines == 2);
   CHECK(text.find("\"who\":\"viewer vera\"") != std::string::npos);
   CHECK(text.find("PERMISSION_DENIED") != std::string::npos);
   CHECK(text.find("\"who\":\"automation ci\"") != std::string::npos);
   CHECK(text.find("3000 errors") != std::string::npos);
+  CHECK(text.find("\"sha256\":\"") != std::string::npos);  // of the request that reached the handler
   // It goes on after a restart, also after half a line.
-  (*AuditLog::Open(path, RealClock()))->Add({"a", "", "", "m", "ok"});
-  CHECK(*CheckAuditLog(path) == 3);
+  (*AuditLog::Open(path, RealClock()))->Add({"a", "", "", "m", {}, "ok"});
+  CHECK(CheckAuditLog(path)->lines == 3);
   // A line that is altered or taken out shows.
   std::string altered = *ReadFile(path);
   altered.replace(altered.find("vera"), 4, "carl");
