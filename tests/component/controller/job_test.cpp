@@ -169,7 +169,7 @@ TEST_CASE("a guard that dies without a word: its processes count as gone, the jo
   f.pool.at("n1").KillGuard();
   gate->Open();
   ControllerFixture::Until(
-      [&] { return f.Job(id).cycle() > 1 || controller::IsTerminal(f.Job(id).state()); });
+      [&] { return f.Job(id).position().cycle() > 1 || controller::IsTerminal(f.Job(id).state()); });
   f.pool.hold_load = false;
   v1::Job job = f.Finished(id);
   INFO(job.ShortDebugString());

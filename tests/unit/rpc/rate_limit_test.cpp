@@ -14,7 +14,7 @@ TEST_CASE("a caller has its burst, then its rate, and takes nothing from others"
   CHECK_FALSE(limiter.Take("olga", now));
   CHECK(limiter.Take("vera", now));
   CHECK_FALSE(limiter.Take("olga", now + 400ms));
-  CHECK(limiter.Take("olga", now + 1s));
+  for (int i = 0; i < 2; ++i) CHECK(limiter.Take("olga", now + 1s));
   CHECK_FALSE(limiter.Take("olga", now + 1s));
   // Never more than the burst, and a clock that stands still or goes back gives nothing.
   for (int i = 0; i < 5; ++i) CHECK(limiter.Take("olga", now + 1000s));
