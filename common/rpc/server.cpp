@@ -6,6 +6,7 @@
 #include <grpcpp/server_builder.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -40,11 +41,17 @@ void ConfigureLimits(grpc::ServerBuilder* builder, const ServerOptions& options)
   builder->SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
 }
 
-// Connections that leave enough descriptors for everything else the process opens.
+// What the caps of this process's servers add up to: several share its descriptors.
+std::atomic<size_t> promised_connections{0};
+
+// Connections that leave enough descriptors for everything else the process opens, other servers included:
+// where they are scarce a server gets half of what is left, so that a later one gets some too.
 size_t FittingConnections(size_t wanted) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
-  const size_t fitting = limit.rlim_cur > 512 ? limit.rlim_cur - 256 : limit.rlim_cur / 2;
+  const size_t budget = limit.rlim_cur > 512 ? limit.rlim_cur - 256 : limit.rlim_cur / 2;
+  const size_t promised = promised_connections;
+  const size_t fitting = std::max<size_t>(budget > promised ? (budget - promised) / 2 : 0, 4);
   if (fitting >= wanted) return wanted;
   Log(LogLevel::kWarning, "rpc.few_descriptors",
       {{"limit", limit.rlim_cur}, {"connections", fitting}, {"hint", "raise LimitNOFILE to 65536"}});
@@ -61,6 +68,8 @@ struct Server::State {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> gateway;
   std::unique_ptr<grpc::Server> server;
   std::once_flag shut;
+  size_t promised = 0;
+  ~State() { promised_connections -= promised; }
 };
 
 Server::Server() : state_(std::make_unique<State>()) {}
@@ -81,6 +90,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   state.options = options;
   Acceptor::Limits limits;
   limits.total = FittingConnections(options.max_connections);
+  promised_connections += state.promised = limits.total;
   limits.per_source = options.max_connections_per_source;
   limits.pending = options.max_pending;
   POOLMARK_ASSIGN_OR_RETURN(state.acceptor, Acceptor::Listen(listen.host, listen.port, limits));

@@ -30,7 +30,8 @@ sys.exit(125)
 
 
 class FakeEngine:
-    def __init__(self, directory):
+    def __init__(self, directory, images):
+        self.images = {name: str(program) for name, program in images.items()}  # the entry point of each
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True)
         self.client = self.directory / "docker"
@@ -128,9 +129,12 @@ class FakeEngine:
         if name in self.containers:
             say(out=f"Conflict. The container name \"/{name}\" is already in use\n", error=1)
             return say(exit=125)
+        if argv[0] not in self.images:
+            say(out=f"Unable to find image '{argv[0]}'\n", error=1)
+            return say(exit=125)
         labels = dict(label.split("=", 1) for label in options["--label"])
         env = {word: request["env"][word] for word in options["--env"] if word in request["env"]}
-        process = subprocess.Popen([options["--entrypoint"], *argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        process = subprocess.Popen([options.get("--entrypoint", self.images[argv[0]]), *argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    env={"PATH": os.environ["PATH"], **env}, cwd=options["--workdir"], start_new_session=True)
         self.containers[name] = {"labels": labels, "process": process}
 
