@@ -10,6 +10,7 @@
 #include "common/report/charts.h"
 #include "common/report/format.h"
 #include "common/report/headline.h"
+#include "common/report/load_timeline.h"
 #include "common/report/sections.h"
 #include "common/results/layout.h"
 
@@ -142,7 +143,10 @@ std::string ReportPage(const Recomputed& job) {
     results += "<h3>" + EscapeHtml(workload) + " <small>" + EscapeHtml(shape) + "</small></h3>" +
                WorkloadConcerns(workload, job.summary) + HeadlineChanges(workload, job.summary) +
                "<div class=\"charts\">";
-    for (Chart& chart : ChartsOf(workload, job.summary, job.repeats)) {
+    std::vector<Chart> drawn = ChartsOf(workload, job.summary, job.repeats);
+    drawn.push_back(LoadTimeline(workload, job));
+    std::erase_if(drawn, [](const Chart& chart) { return !HasData(chart); });
+    for (Chart& chart : drawn) {
       results += ToHtml(chart);
       charts.push_back(std::move(chart));
     }

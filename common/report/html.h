@@ -1,5 +1,6 @@
 // report.html: one self-contained page that opens offline, pictures before tables, readable in light and
-// dark, wide and narrow, by keyboard and screen reader. Pure.
+// dark, wide and narrow, by keyboard and screen reader. Pure but for reading what a repeat's files hold
+// beside its figures (timeline.jsonl).
 #pragma once
 #include <string>
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace poolmark::report {
 
-// The page of a job.
+// The page of a job; reads the timelines of its repeats.
 std::string ReportPage(const Recomputed& job);
 
 // A page around `body`: head, navigation over `sections` (id, title), Chart.js where there are charts.

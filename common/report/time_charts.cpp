@@ -26,16 +26,29 @@ void AddRepeats(const ChartData& data, const std::string& level, Chart* chart, P
   }
 }
 
-Chart Percentiles(const ChartData& data, const std::string& level) {
+using Curve = std::vector<std::pair<double, double>> stats::RequestFigures::*;
+
+Chart Percentiles(const ChartData& data, const std::string& level, const std::string& title, Curve curve) {
   Chart chart;
   chart.name = LevelTitle(level);
   chart.kind = Chart::Kind::kLine;
   chart.x_title = "Share of requests";
   chart.x_unit = "share";
-  chart.y_title = "Time to first token";
+  chart.y_title = title;
   chart.y_unit = "s";
   AddRepeats(data, level, &chart,
-             [](const RepeatFile& repeat) { return repeat.figures.requests.ttft_curve; });
+             [curve](const RepeatFile& repeat) { return repeat.figures.requests.*curve; });
+  return chart;
+}
+
+Chart AllPercentiles(const ChartData& data, const std::string& id, const std::string& title,
+                     const std::string& text, Curve curve) {
+  std::vector<Chart> levels;
+  for (const auto& level : data.levels()) levels.push_back(Percentiles(data, level, title, curve));
+  Chart chart = Choose("Load level", std::move(levels));
+  chart.id = id + "-" + data.id();
+  chart.title = title + ", all percentiles";
+  chart.text = text;
   return chart;
 }
 
@@ -89,18 +102,16 @@ Chart Goodput(const ChartData& data, const std::string& level, const std::string
 }  // namespace
 
 std::vector<Chart> TimeCharts(const ChartData& data) {
-  std::vector<Chart> percentiles, times, out;
-  for (const auto& level : data.levels()) {
-    percentiles.push_back(Percentiles(data, level));
-    times.push_back(OverTime(data, level));
-  }
-  Chart curve = Choose("Load level", std::move(percentiles));
-  curve.id = "percentiles-" + data.id();
-  curve.title = "Time to first token, all percentiles";
-  curve.text =
-      "Each repeat: the share of requests whose first token came within the time. A line that climbs late "
-      "has a short tail.";
-  out.push_back(std::move(curve));
+  std::vector<Chart> times, out;
+  for (const auto& level : data.levels()) times.push_back(OverTime(data, level));
+  out.push_back(AllPercentiles(data, "percentiles", "Time to first token",
+                               "Each repeat: the share of requests whose first token came within the time. A "
+                               "line that climbs late has a short tail.",
+                               &stats::RequestFigures::ttft_curve));
+  out.push_back(AllPercentiles(data, "gaps", "Time per output token",
+                               "Each repeat: the share of requests whose mean gap between output tokens was "
+                               "at most this.",
+                               &stats::RequestFigures::tpot_curve));
   Chart time = Choose("Load level", std::move(times));
   time.id = "time-" + data.id();
   time.title = "Output throughput over time";

@@ -110,9 +110,8 @@ TEST_CASE("the page holds everything it needs and asks the network for nothing",
   CHECK(page.find("src=\"http") == std::string::npos);
   CHECK(page.find("<link rel=\"stylesheet\"") == std::string::npos);
   CHECK_THAT(page, Catch::Contains("default-src 'none'"));
-  for (const char* id :
-       {"ttft-code", "throughput-code", "sources-code", "captured-code",
-        "curve-code", "percentiles-code", "time-code", "slo-mlperf-llama2-70b-code"}) {
+  for (const char* id : {"ttft-code", "throughput-code", "sources-code", "captured-code", "curve-code",
+                         "percentiles-code", "gaps-code", "time-code", "slo-mlperf-llama2-70b-code"}) {
     INFO(id);
     CHECK_THAT(page, Catch::Contains("<canvas id=\"" + std::string(id) + "-canvas\""));
   }

@@ -1,0 +1,120 @@
+#include "common/report/load_timeline.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/report/chart_data.h"
+#include "common/report/charts.h"
+
+namespace poolmark::report {
+namespace {
+
+constexpr size_t kMaxBytes = 64u << 20;
+// Points of a line; more are averaged in groups, so that long loads keep the page small.
+constexpr size_t kMaxPoints = 120;
+
+struct Measure {
+  const char* name;
+  const char* key;     // of a line
+  const char* inside;  // of the object at `key`; null: the value itself
+  const char* y_title;
+  const char* unit;
+  double factor;
+};
+constexpr Measure kMeasures[] = {
+    {"in flight", "in_flight", nullptr, "Requests in flight", "requests", 1},
+    {"ended per second", "ended_per_s", nullptr, "Requests ended per second", "requests/s", 1},
+    {"failed so far", "failed", nullptr, "Failed requests", "requests", 1},
+    {"own lateness", "lateness_ms", "p99", "The load generator's lateness, P99", "s", 1e-3},
+};
+
+using Points = std::vector<std::pair<double, double>>;
+
+// Lines that are none of ours (a torn last one) are left out: the picture stands for what can be read.
+std::vector<Json> ReadLines(const std::string& path) {
+  std::vector<Json> lines;
+  const auto text = ReadFile(path, kMaxBytes);
+  if (!text.ok()) return lines;
+  for (size_t at = 0; at < text->size();) {
+    const size_t end = std::min(text->find('\n', at), text->size());
+    auto line = ParseJson(std::string_view(*text).substr(at, end - at), "timeline.jsonl");
+    if (line.ok() && line->is_object() && line->contains("t") && (*line)["t"].is_number())
+      lines.push_back(std::move(*line));
+    at = end + 1;
+  }
+  return lines;
+}
+
+Points PointsOf(const std::vector<Json>& lines, const Measure& measure) {
+  Points all;
+  for (const Json& line : lines) {
+    auto value = line.find(measure.key);
+    if (value == line.end()) continue;
+    if (measure.inside != nullptr) {
+      if (!value->is_object() || !value->contains(measure.inside)) continue;
+      value = value->find(measure.inside);
+    }
+    if (value->is_number()) all.emplace_back(line["t"].get<double>(), value->get<double>() * measure.factor);
+  }
+  const size_t group = (all.size() + kMaxPoints - 1) / kMaxPoints;
+  if (group <= 1) return all;
+  Points out;
+  for (size_t at = 0; at < all.size(); at += group) {
+    const size_t end = std::min(at + group, all.size());
+    double x = 0, y = 0;
+    for (size_t i = at; i < end; ++i) {
+      x += all[i].first;
+      y += all[i].second;
+    }
+    const double count = static_cast<double>(end - at);
+    out.emplace_back(x / count, y / count);
+  }
+  return out;
+}
+
+}  // namespace
+
+Chart LoadTimeline(const std::string& workload, const Recomputed& job) {
+  const ChartData data(workload, job.summary, job.repeats);
+  std::vector<Chart> charts;
+  for (const auto& level : data.levels()) {
+    const size_t first = charts.size();
+    for (const Measure& measure : kMeasures) {
+      Chart chart;
+      chart.kind = Chart::Kind::kLine;
+      chart.name = (data.levels().size() > 1 ? LevelTitle(level) + ": " : "") + measure.name;
+      chart.x_title = "Time from the start of the load";
+      chart.x_unit = "s";
+      chart.y_title = measure.y_title;
+      chart.y_unit = measure.unit;
+      charts.push_back(std::move(chart));
+    }
+    for (const auto& stack : data.stacks()) {
+      for (const results::RepeatFile* repeat : data.Repeats({stack, level})) {
+        const auto lines = ReadLines(
+            JoinPath(job.directory.path, JoinPath(results::DirectoryOf(*repeat), "timeline.jsonl")));
+        for (size_t m = 0; m < std::size(kMeasures); ++m) {
+          Series series;
+          series.group = data.StackTitle(stack);
+          series.label = series.group + ", repeat " + std::to_string(repeat->facts.repeat) +
+                         (repeat->figures.valid ? "" : " (invalid)");
+          series.color = data.Color(stack);
+          series.dashed = !repeat->figures.valid;
+          series.points = PointsOf(lines, kMeasures[m]);
+          if (!series.points.empty()) charts[first + m].series.push_back(std::move(series));
+        }
+      }
+    }
+  }
+  Chart chart = Choose("Show", std::move(charts));
+  chart.id = "load-" + data.id();
+  chart.title = "The load generator over time";
+  chart.text =
+      "Its own readings about once a second, each repeat a line: warm-up and drain included. A lateness that "
+      "grows says that the client, not the pool, was the bottleneck.";
+  return chart;
+}
+
+}  // namespace poolmark::report
