@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 
@@ -28,7 +29,10 @@ v1::Tool OwnReader(const std::string& part, const std::string& note) {
   tool.set_name("poolmark-agent/" + part);
   tool.set_version(Version());
   // The program that reads is this one.
-  static const std::string digest = Sha256OfFile("/proc/self/exe").value_or("");
+  static const std::string digest = [] {
+    std::unique_ptr<char, void (*)(void*)> path(realpath("/proc/self/exe", nullptr), std::free);
+    return path == nullptr ? std::string() : Sha256OfFile(path.get()).value_or("");
+  }();
   tool.set_sha256(digest);
   tool.set_note(note);
   return tool;

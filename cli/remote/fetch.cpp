@@ -23,6 +23,9 @@
 #include "common/rpc/streams.h"
 
 namespace poolmark::cli {
+
+bool IsSafeResultPath(const std::string& path);
+
 namespace {
 
 constexpr int kTries = 5;

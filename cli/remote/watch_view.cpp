@@ -66,8 +66,9 @@ void WatchView::Draw() {
   place.set_total_repeats(0);  // the bar has them
   place.clear_phase();
   std::string position = PositionText(place);
-  if (!position.empty()) absl::StrAppend(&text, "  ", position);
+  // On a narrow terminal what moves is seen before where.
   if (!rates_.empty()) absl::StrAppend(&text, "  ", rates_);
+  if (!position.empty()) absl::StrAppend(&text, "  ", position);
   WriteErr("\r\x1b[2K" + Clip(Printable(text), TerminalWidth() - 1));
   drawn_ = true;
 }

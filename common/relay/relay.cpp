@@ -198,6 +198,7 @@ void Relay::State::Serve(Descriptor incoming) {
     }
   }
   ++connections;
+  Log(absl::StrCat("link from ", peer));
   if (options.server) {
     Pump(ssl.get(), incoming.get(), outgoing.get());
   } else {

@@ -29,7 +29,8 @@ struct Options {
   std::string private_pem, certificate_pem;  // its own key
   std::set<std::string> accept;              // pins of the other end
   Nanoseconds handshake = std::chrono::seconds(10);
-  std::function<void(const std::string&)> log;  // refusals, a line each; called from the connections' threads
+  std::function<void(const std::string&)>
+      log;  // links and refusals, a line each; called from the connections' threads
 };
 
 struct Totals {

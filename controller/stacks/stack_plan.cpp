@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -277,11 +278,15 @@ class StackPlanner {
     planned.public_relay = process.role == spec::Role::kRelay && instance.address.empty();
     if (!process.disk.empty()) {
       auto directory = DirectoryOf(context_, instance);
-      if (directory.ok()) {
+      // A path of all machines is one directory, which the first makes, and removes when the others have
+      // ended.
+      const bool makes =
+          directory.ok() && (process.disk_path.empty() || shared_directories_.insert(*directory).second);
+      if (makes) {
         v1::Directory* made = spec.add_directories();
         made->set_path(*directory);
         made->set_quota_bytes(BytesOf(instance.id, "storage"));
-      } else {
+      } else if (!directory.ok()) {
         refusals_->push_back(ErrorOf(directory.status()));
       }
     }
@@ -378,6 +383,7 @@ class StackPlanner {
   Errors* refusals_;
   std::vector<std::string>* notes_;
   std::deque<spec::ProcessTemplate> relay_templates_;
+  std::set<std::string> shared_directories_;
   std::vector<Instance> instances_;
   FillContext context_;
 };

@@ -1,5 +1,6 @@
 #include "controller/steps/launch.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,13 @@ constexpr int kStages = 4;
 constexpr const char* kStageNames[kStages] = {"stores", "caches", "engines", "routers"};
 
 }  // namespace
+
+bool MakesSharedDirectory(const StackPlan& stack, const PlannedProcess& process) {
+  if (process.spec.directories().empty()) return false;
+  return std::any_of(stack.processes.begin(), stack.processes.end(), [&](const PlannedProcess& other) {
+    return other.template_name == process.template_name && other.spec.directories().empty();
+  });
+}
 
 Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& spec,
                 const std::string& request, ProcessWatch* watch) {
@@ -86,8 +94,10 @@ StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessW
     run->Note("process", absl::StrCat("starting ", ids.size(), " ", kStageNames[stage]));
     StepOutcome failure;
     std::mutex mutex;  // failure, run->tools
-    ForEachMachine(machines, [&](const std::string& machine) {
+    bool makers = false;
+    auto start = [&](const std::string& machine) {
       for (const PlannedProcess* process : by_machine[machine]) {
+        if (MakesSharedDirectory(stack, *process) != makers) continue;
         if (run->stop.stop_requested() || watch->FirstDeath()) return;
         v1::ProcessSpec spec = process->spec;
         if (auto files = relay_files.find(spec.id()); files != relay_files.end())
@@ -100,7 +110,11 @@ StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessW
           failure.reasons.push_back(ReasonOf(status, machine, absl::StrCat("starting ", process->spec.id())));
         return;
       }
-    });
+    };
+    for (makers = true;; makers = false) {
+      ForEachMachine(machines, start);
+      if (!makers || !failure.reasons.empty()) break;
+    }
     if (run->stop.stop_requested()) return StepOutcome::Stopped();
     if (auto death = watch->FirstDeath())
       return {StepOutcome::Kind::kFailed, {DeathReason(run, *death, "launch_failed")}};

@@ -9,6 +9,10 @@ namespace poolmark::controller {
 
 StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessWatch* watch);
 
+// Does this process make the directory that all instances of its template share (`disk: {path: …}`)? It
+// starts before them, and its machine is torn down after theirs.
+bool MakesSharedDirectory(const StackPlan& stack, const PlannedProcess& process);
+
 // Starts one process and takes over the reply; used for restarts between repeats and for the load too.
 Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& spec,
                 const std::string& request, ProcessWatch* watch);

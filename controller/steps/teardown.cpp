@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/log.h"
+#include "controller/steps/launch.h"
 
 namespace poolmark::controller {
 namespace {
@@ -124,7 +125,7 @@ TeardownResult Teardown(JobRun* run, const StackPlan* stack, uint32_t cycle, con
   TeardownResult result;
   if (stack != nullptr) result.store = FlushStore(run, *stack, shutdown);
   std::mutex mutex;  // result
-  ForEachMachine(run->plan->machines, [&](const std::string& machine) {
+  auto tear_down = [&](const std::string& machine) {
     MachineTeardown one = TearDownMachine(run, machine, cycle, cause, keep_lease, shutdown);
     v1::JobEvent row;
     row.set_kind("teardown");
@@ -145,7 +146,19 @@ TeardownResult Teardown(JobRun* run, const StackPlan* stack, uint32_t cycle, con
                                           absl::StrCat("tear-down on ", machine, ": ", what), machine));
     }
     result.machines.push_back(std::move(one));
-  });
+  };
+  // Who made a directory that others write into removes it when they have ended.
+  std::vector<std::string> first, last;
+  for (const std::string& machine : run->plan->machines) {
+    const bool makes =
+        stack != nullptr &&
+        std::any_of(stack->processes.begin(), stack->processes.end(), [&](const PlannedProcess& process) {
+          return process.machine == machine && MakesSharedDirectory(*stack, process);
+        });
+    (makes ? last : first).push_back(machine);
+  }
+  ForEachMachine(first, tear_down);
+  if (!last.empty()) ForEachMachine(last, tear_down);
   std::sort(result.machines.begin(), result.machines.end(),
             [](const auto& a, const auto& b) { return a.machine < b.machine; });
   return result;

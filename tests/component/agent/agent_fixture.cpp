@@ -237,15 +237,6 @@ v1::ProcessStatus AgentFixture::WaitState(const std::string& id, v1::ProcessStat
   return found;
 }
 
-Status AgentFixture::TryTearDown(uint64_t epoch) {
-  v1::TeardownRequest request;
-  *request.mutable_lease() = Lease(epoch);
-  request.set_cause("the test ends it");
-  return rpc::ReadStream<v1::TeardownResponse>(
-      [&](grpc::ClientContext* context) { return stub->Teardown(context, request); }, 60s, {},
-      [](v1::TeardownResponse&) { return true; });
-}
-
 std::vector<v1::TeardownResponse> AgentFixture::TearDown(bool keep, uint64_t epoch, Nanoseconds grace) {
   v1::TeardownRequest request;
   *request.mutable_lease() = Lease(epoch);

@@ -65,8 +65,6 @@ struct AgentFixture {
   // Follows events until `done` says so.
   void Watch(const std::function<bool(const v1::WatchProcessesResponse&)>& done, uint64_t after = 0);
   v1::ProcessStatus WaitState(const std::string& id, v1::ProcessState state);
-  // How a tear-down with this epoch ends, whatever it tells.
-  Status TryTearDown(uint64_t epoch);
   std::vector<v1::TeardownResponse> TearDown(bool keep = false, uint64_t epoch = 1,
                                              Nanoseconds grace = std::chrono::seconds(5));
   static bool Clean(const std::vector<v1::TeardownResponse>& messages);

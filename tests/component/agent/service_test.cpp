@@ -179,10 +179,17 @@ TEST_CASE("a controller that started again ends its job with a higher epoch; the
   auto second = fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000"), 9);
   REQUIRE(second.ok());
   // The tear-down of the old one neither ends nor tells anything; also not after the agent started again.
-  CHECK(CodeOf(fixture.TryTearDown(5)) == "stale_epoch");
+  auto late_tear_down = [&] {
+    v1::TeardownRequest request;
+    *request.mutable_lease() = fixture.Lease(5);
+    return CodeOf(rpc::ReadStream<v1::TeardownResponse>(
+        [&](grpc::ClientContext* context) { return fixture.stub->Teardown(context, request); }, 60s, {},
+        [](v1::TeardownResponse&) { return false; }));
+  };
+  CHECK(late_tear_down() == "stale_epoch");
   fixture.StopAgent();
   fixture.StartAgent();
-  CHECK(CodeOf(fixture.TryTearDown(5)) == "stale_epoch");
+  CHECK(late_tear_down() == "stale_epoch");
   CHECK(CodeOf(fixture.Start(fixture.Shell("engine-n2", "exec sleep 1000"), 5).status()) == "stale_epoch");
   CHECK(ProcessExists(second->status().pid()));
   CHECK(AgentFixture::Clean(fixture.TearDown(false, 9)));

@@ -202,7 +202,7 @@ TEST_CASE("only the keys that an end was told are accepted", "[J2][live]") {
     CHECK(GetsNothing(other->port()));
     CHECK(link.store.accepted() == 0);
     std::lock_guard lock(link.mutex);
-    REQUIRE(link.log.size() == 1);
+    REQUIRE(link.log.size() == 1);  // and no link
     CHECK(link.log[0].find("its key is none that this end accepts") != std::string::npos);
   }
   SECTION("a client that expects another head") {

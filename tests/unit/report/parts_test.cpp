@@ -2,12 +2,14 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/base/files.h"
 #include "common/report/chart.h"
 #include "common/report/compare.h"
 #include "common/report/drawing.h"
 #include "common/report/forest.h"
 #include "common/report/format.h"
 #include "common/report/headline.h"
+#include "common/report/load_timeline.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/results/example.h"
 
@@ -168,4 +170,26 @@ TEST_CASE("jobs of one id are told apart on the page of a comparison") {
   const std::string page = ComparisonPage(*comparison);
   CHECK_THAT(page, Catch::Contains("B:cand against A:cand") && Catch::Contains("B:base against A:base"));
   CHECK_THAT(page, Catch::Contains("id=\"ttft-code\"") && Catch::Contains("id=\"percentiles-code\""));
+}
+
+TEST_CASE("the load's timeline is drawn as far as it can be read, and a long one keeps its mean") {
+  test::TempDir dir;
+  test::WriteExample(dir.path());
+  std::string text;
+  for (int second = 1; second <= 1000; ++second)
+    text += R"({"t": )" + std::to_string(second) +
+            R"(, "in_flight": 4, "lateness_ms": {"p99": null}, "failed": 0})"
+            "\n";
+  text += "[1]\nno JSON\n{\"t\": \"x\"}\n{\"t\": 10";  // odd lines, and a torn one
+  REQUIRE(AtomicWriteFile(dir / "points/cand/code-c4/repeat_1/timeline.jsonl", text).ok());
+  const auto job = Recompute(dir.path());
+  REQUIRE(job.ok());
+  const Chart chart = LoadTimeline("code", *job);
+  CHECK(chart.name == "in flight");
+  REQUIRE(chart.series.size() == 1);  // the other repeats have none
+  CHECK(chart.series[0].points.size() <= 120);
+  for (const auto& [x, y] : chart.series[0].points) CHECK(y == Approx(4));
+  REQUIRE(chart.others.size() == 1);  // failed; a lateness that was not measured is no zero
+  CHECK(chart.others[0].name == "failed so far");
+  CHECK_FALSE(HasData(LoadTimeline("other", *job)));
 }
