@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -116,6 +117,12 @@ int RunQualityShow(const QualityShowArguments& a) {
   if (!results.ok()) return Refuse(results.status());
   Result<quality::LoadedDirectory> loaded = quality::Directory(a.directory).Load(a.responses);
   if (!loaded.ok()) return Refuse(loaded.status());
+  const bool known = a.qid.empty() || std::any_of(results->rows.begin(), results->rows.end(),
+                                                  [&](const quality::Row& row) { return row.qid == a.qid; });
+  if (!known) {
+    return Refuse(NotFound(JoinPath(a.directory, "rows.jsonl"),
+                           absl::StrCat("has no question '", quality::Printable(a.qid), "'")));
+  }
   Print(quality::ShowText(results->rows, *loaded, {a.qid, a.all, a.responses}));
   return 0;
 }

@@ -291,7 +291,8 @@ class Analyzer {
                                                  " failed, so not everything was cached"));
       }
     }
-    std::optional<std::string> engagement = WhyNotEngaged(s.engagement, settings_);
+    std::optional<std::string> engagement =
+        WhyNotEngaged(plan_, passes_[candidate_], s.engagement, settings_);
     if (engagement) s.invalid_reasons.push_back(*std::move(engagement));
     if (s.unscored_questions * 20 > s.num_questions) {
       s.invalid_reasons.push_back(absl::StrCat("unscored: ", s.unscored_questions, " of ", s.num_questions,

@@ -36,6 +36,7 @@ class ArmRun {
   Result<std::optional<Pass>> Go() {
     Arm& arm = pass_.arm;
     arm.started_at = IsoLocal(context_.clock->Wall());
+    POOLMARK_RETURN_IF_ERROR(sender_.CheckEngine());
     arm.engine_version = sender_.EngineVersion();
     if (arm.engagement_measured) {
       POOLMARK_ASSIGN_OR_RETURN(last_, ReadCounters());

@@ -1,6 +1,7 @@
 #include "common/quality/engagement.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
@@ -20,7 +21,9 @@ std::optional<double> Lowest(const std::vector<double>& values) {
 }
 
 std::string Share(double value) {
-  return PythonFloat(value).substr(0, 6);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
 }
 
 }  // namespace
@@ -82,9 +85,19 @@ Engagement EngagementOf(const Plan& plan, const Pass& candidate, const VerdictSe
   return e;
 }
 
-std::optional<std::string> WhyNotEngaged(const Engagement& e, const VerdictSettings& settings) {
+std::optional<std::string> WhyNotEngaged(const Plan& plan, const Pass& candidate, const Engagement& e,
+                                         const VerdictSettings& settings) {
   if (e.engaged) return std::nullopt;
+  const std::optional<Counters>& pass = candidate.arm.counters;
+  if (pass && pass->requested_tokens == 0 && pass->reused() == 0) {
+    return absl::StrCat("not_engaged: ", candidate.arm.blend_metrics_url,
+                        " counted no look-up during the pass: it may be another server's page");
+  }
   if (e.gate == "reuse") {
+    if (!ExpectedTokens(plan)) {
+      return "not_engaged: this older plan does not say how much reuse it expects "
+             "(expected_reused_tokens is null), so the reuse gate cannot be decided: make the plan anew";
+    }
     if (!e.reuse_ratio) return "not_engaged: the plan expects no reuse, so nothing can be shown about it";
     return absl::StrCat("not_engaged: reused over expected tokens is ", Share(*e.reuse_ratio),
                         " over the pass and ", Share(e.min_window_reuse_ratio.value_or(*e.reuse_ratio)),

@@ -22,7 +22,8 @@ std::vector<double> ReuseWindows(const Plan& plan, const Pass& candidate);
 Engagement EngagementOf(const Plan& plan, const Pass& candidate, const VerdictSettings& settings);
 
 // The reason for INVALID, or nothing when engaged.
-std::optional<std::string> WhyNotEngaged(const Engagement& engagement, const VerdictSettings& settings);
+std::optional<std::string> WhyNotEngaged(const Plan& plan, const Pass& candidate,
+                                         const Engagement& engagement, const VerdictSettings& settings);
 
 // A counter that fell during the pass, or between two questions of it, was reset (decision Q11).
 std::optional<std::string> CounterReset(const Pass& candidate);

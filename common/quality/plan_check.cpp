@@ -21,12 +21,6 @@ class Checker {
     if (PromptsDigest(plan_.store_requests, plan_.samples) != plan_.prompts_digest) {
       Problem("prompts_digest does not fit the messages");
     }
-    Result<std::string> fingerprint = PlanFingerprint(plan_.settings_json, plan_.prompts_digest);
-    if (!fingerprint.ok() || *fingerprint != plan_.plan_fingerprint) {
-      Problem(
-          "plan_fingerprint does not fit settings and prompts_digest (a plan of another program may use "
-          "another formula)");
-    }
     if (plan_.settings.scenario != plan_.scenario || plan_.settings.chunk_size != plan_.chunk_size) {
       Problem("scenario or chunk_size of the plan differ from its settings");
     }

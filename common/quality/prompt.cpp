@@ -66,7 +66,8 @@ Result<std::string> Aligner::Filler(int64_t units, const std::string& seed, int 
       }
     }
     SplitMix64 random(SeedOf(seed_, seed));
-    for (int64_t i = 0; i < units; ++i) out += words_[random.Below(words_.size())];
+    for (int64_t i = 1; i < units; ++i) out += words_[random.Below(words_.size())];
+    out += " .";  // a word would grow together with the label of the next passage
   } else {
     // Runs of one mark may merge into longer tokens, or each may be several tokens; other variants put line
     // ends between the marks, or one before them.

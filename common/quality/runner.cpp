@@ -95,7 +95,8 @@ class Run {
     for (const std::string& url :
          {options_.tokenize_url, options_.reference_url, options_.control_url, options_.candidate_url}) {
       if (!url.empty())
-        return tokenizer::OpenEndpoint(context_.client, ServerRoot(url), options_.settings.model);
+        return tokenizer::OpenEndpoint(context_.client, ServerRoot(url), options_.settings.model,
+                                       options_.api_key);
     }
     return Internal("", "no arm to ask for tokens");
   }

@@ -146,8 +146,40 @@ bool Sender::Attempt(const std::string& body, SendOutcome* outcome, std::optiona
   return false;
 }
 
+Status Sender::CheckEngine() {
+  http::Request request;
+  POOLMARK_ASSIGN_OR_RETURN(request.url, http::ParseUrl(ApiBase(options_.url) + "/models"));
+  if (!options_.api_key.empty())
+    request.headers = {{"Authorization", absl::StrCat("Bearer ", options_.api_key)}};
+  Result<http::Response> response = client_->Send(request);
+  if (!response.ok()) {
+    return Unavailable(
+        options_.url,
+        absl::StrCat("the engine cannot be reached: ", std::string(response.status().message())),
+        "nothing of this arm was sent; earlier passes stand");
+  }
+  Result<Json> json = ParseJson(response->body, "models");
+  if (response->status != 200 || !json.ok() || !json->is_object() || !json->contains("data") ||
+      !(*json)["data"].is_array() || (*json)["data"].empty())
+    return absl::OkStatus();
+  std::string served;
+  for (const Json& model : (*json)["data"]) {
+    if (!model.is_object() || !model.contains("id") || !model["id"].is_string()) continue;
+    const std::string id = ValidUtf8(model["id"].get<std::string>());
+    if (id == options_.model) return absl::OkStatus();
+    absl::StrAppend(&served, served.empty() ? "" : ", ", id.substr(0, 100));
+  }
+  if (served.empty()) return absl::OkStatus();
+  return Precondition(
+      options_.url,
+      absl::StrCat("does not serve the model '", options_.model, "', it serves ", served.substr(0, 400)),
+      "give --model as the engine lists it");
+}
+
 std::optional<std::string> Sender::EngineVersion() {
   http::Request request;
+  if (!options_.api_key.empty())
+    request.headers = {{"Authorization", absl::StrCat("Bearer ", options_.api_key)}};
   Result<http::Url> url = http::ParseUrl(ServerRoot(options_.url) + "/version");
   if (!url.ok()) return std::nullopt;
   request.url = *std::move(url);

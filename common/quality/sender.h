@@ -43,6 +43,9 @@ class Sender {
          Options options);
 
   SendOutcome Send(const Messages& messages, int64_t max_tokens);
+  // Before a pass: is the engine there, and does it serve the model? An engine without a list of models
+  // passes.
+  Status CheckEngine();
   // GET /version, nothing on any failure.
   std::optional<std::string> EngineVersion();
   // The body of a request, for tests and records.

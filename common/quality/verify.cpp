@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/base/version.h"
 #include "common/quality/analyze.h"
 #include "common/quality/codec.h"
 #include "common/quality/digests.h"
@@ -62,6 +63,7 @@ class Verifier {
     Checked(absl::StrCat("plan.json: ", loaded_.plan.samples.size(), " questions, ",
                          loaded_.plan.store_requests.size(), " store requests"));
     for (const std::string& problem : PlanProblems(loaded_.plan)) Problem("plan.json: " + problem);
+    Fingerprint();
     POOLMARK_RETURN_IF_ERROR(Manifest());
     for (const Pass& pass : loaded_.passes) Answers(pass);
     POOLMARK_RETURN_IF_ERROR(Results());
@@ -71,6 +73,22 @@ class Verifier {
  private:
   void Checked(std::string text) { report_.checked.push_back(std::move(text)); }
   void Problem(std::string text) { report_.problems.push_back(std::move(text)); }
+
+  // The formula is ours (decision Q2): another program's plan is compared by its stored text alone.
+  void Fingerprint() {
+    const Plan& plan = loaded_.plan;
+    Result<std::string> ours = PlanFingerprint(plan.settings_json, plan.prompts_digest);
+    if (ours.ok() && *ours == plan.plan_fingerprint) return;
+    const bool own = plan.lmcache_version == Version();
+    const std::string text =
+        "plan.json: plan_fingerprint does not fit settings and prompts_digest by our formula";
+    if (own) {
+      Problem(text);
+    } else {
+      report_.warnings.push_back(text + "; version " + plan.lmcache_version +
+                                 " wrote it, which may use another");
+    }
+  }
 
   Status Manifest() {
     std::string file = directory_.File("manifest.jsonl");

@@ -17,8 +17,8 @@ std::string Root(std::string url) {
 
 class Endpoint : public Tokenizer {
  public:
-  Endpoint(http::Client* client, std::string root, std::string model)
-      : client_(client), root_(std::move(root)), model_(std::move(model)) {}
+  Endpoint(http::Client* client, std::string root, std::string model, std::string api_key)
+      : client_(client), root_(std::move(root)), model_(std::move(model)), api_key_(std::move(api_key)) {}
 
  protected:
   Result<std::string> Post(const std::string& path, const Json& body) {
@@ -27,6 +27,7 @@ class Endpoint : public Tokenizer {
     request.method = "POST";
     POOLMARK_ASSIGN_OR_RETURN(request.url, http::ParseUrl(where));
     request.headers = {{"Content-Type", "application/json"}};
+    if (!api_key_.empty()) request.headers.emplace_back("Authorization", "Bearer " + api_key_);
     POOLMARK_ASSIGN_OR_RETURN(request.body, DumpJson(body));
     request.timeout = std::chrono::seconds(60);
     POOLMARK_ASSIGN_OR_RETURN(http::Response response, client_->Send(request));
@@ -45,6 +46,7 @@ class Endpoint : public Tokenizer {
   http::Client* client_;
   std::string root_;
   std::string model_;
+  std::string api_key_;
 };
 
 class VllmEndpoint final : public Endpoint {
@@ -109,14 +111,14 @@ Result<TokenIds> ReadTokenReply(std::string_view body, const std::string& where)
 }
 
 Result<std::unique_ptr<Tokenizer>> OpenEndpoint(http::Client* client, const std::string& base_url,
-                                                const std::string& model) {
+                                                const std::string& model, const std::string& api_key) {
   std::string root = Root(base_url);
   const ChatMessages probe = {{"user", "a b"}};
-  std::unique_ptr<Tokenizer> vllm = std::make_unique<VllmEndpoint>(client, root, model);
+  std::unique_ptr<Tokenizer> vllm = std::make_unique<VllmEndpoint>(client, root, model, api_key);
   Result<TokenIds> first = vllm->EncodeChat(probe, "{}");
   // llama.cpp answers any /tokenize, with no tokens when there is no "content".
   if (first.ok() && !first->empty()) return vllm;
-  std::unique_ptr<Tokenizer> llama = std::make_unique<LlamaEndpoint>(client, root, model);
+  std::unique_ptr<Tokenizer> llama = std::make_unique<LlamaEndpoint>(client, root, model, api_key);
   Result<TokenIds> second = llama->EncodeChat(probe, "{}");
   if (second.ok() && !second->empty()) return llama;
   return Unavailable(

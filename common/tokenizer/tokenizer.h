@@ -31,9 +31,9 @@ class Tokenizer {
 
 // The tokenize endpoint of the engine at `base_url`: vLLM's and SGLang's (/tokenize with "messages" or
 // "prompt") or llama.cpp's (/apply-template and /tokenize with "content"); which one is found by asking.
-// Errors name the URL. `client` must outlive the result.
+// Errors name the URL. `api_key` "" sends none. `client` must outlive the result.
 Result<std::unique_ptr<Tokenizer>> OpenEndpoint(http::Client* client, const std::string& base_url,
-                                                const std::string& model);
+                                                const std::string& model, const std::string& api_key = "");
 
 // The ids in a tokenize endpoint's answer; errors begin with `where`.
 Result<TokenIds> ReadTokenReply(std::string_view body, const std::string& where);
