@@ -71,11 +71,13 @@ void AddLoad(CLI::App& app, int& exit_code) {
   load->add_option("--processes", a.processes, "Processes that share the load")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  load->add_option("--slo", a.slo, "Limits for goodput: ttft=2s,tpot=100ms,latency=10s, or a preset's name");
+  load->add_option("--slo", a.slo,
+                   "Limits for goodput: ttft=2s,tpot=100ms,latency=10s,share=0.99, or a preset's name");
   load->add_flag("--find-knee", a.find_knee,
                  "Raise the load step by step until the goodput falls; needs --slo");
-  load->add_option("--knee-share", a.knee_share, "Share of requests that must meet the limits")
-      ->capture_default_str()
+  load->add_option("--knee-share", a.knee_share,
+                   "Share of requests that must meet the limits; default: the preset's own (MLPerf 0.99, "
+                   "DistServe 0.9), else 0.9")
       ->check(CLI::Range(0.01, 1.0));
   load->add_option("--out", a.out, "Directory for requests.jsonl.zst, timeline.jsonl and load.json");
   load->add_option("--output,-o", a.output, "text or json")

@@ -73,7 +73,10 @@ int RunKneeSearch(const LoadArguments& a) {
     return LoadFailed(
         InvalidInput("load", "the levels have no end", "give --requests or --duration, for each level"));
   load::KneeOptions options;
-  options.share = a.knee_share;
+  const Result<load::Slo> slo = FindSlo(a.slo);
+  if (!slo.ok()) return LoadFailed(slo.status());
+  constexpr double kUsualShare = 0.9;
+  options.share = a.knee_share > 0 ? a.knee_share : slo->share.value_or(kUsualShare);
   options.whole = a.rate.empty();
   options.first = a.rate.empty() ? std::max(1u, a.concurrency) : std::strtod(a.rate.c_str(), nullptr);
   if (!(options.first > 0))
@@ -82,6 +85,9 @@ int RunKneeSearch(const LoadArguments& a) {
   load::KneeSearch search(options);
   const bool text = a.output == "text";
   Json levels = Json::array();
+  if (text)
+    std::printf("a level holds while %g %% of its requests are within %s\n", 100 * options.share,
+                slo->name.c_str());
   if (text)
     std::printf("%-10s %10s %12s %12s %12s %12s\n", "level", "good", "goodput/s", "tokens/s", "TTFT P99 ms",
                 "TPOT P99 ms");
@@ -100,13 +106,13 @@ int RunKneeSearch(const LoadArguments& a) {
     levels.push_back({{"level", level->value},
                       {"share", level->summary.goodput[0].share},
                       {"client_limited", level->summary.client_limited},
-                      {"passed", level->share >= a.knee_share},
+                      {"passed", level->share >= options.share},
                       {"summary", load::SummaryJson(level->summary)}});
     search.Report(level->value, level->share);
   }
   const Json json = {{"knee", search.knee().has_value() ? Json(*search.knee()) : Json(nullptr)},
                      {"open_end", search.open_end()},
-                     {"share", a.knee_share},
+                     {"share", options.share},
                      {"slo", a.slo},
                      {"client_too_slow_above_knee", !why.empty()},
                      {"levels", levels}};

@@ -52,10 +52,7 @@ Result<load::LoadResult> Run(const LoadArguments& a) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string key, ReadKeyFile(plan.api_key_file));
     plan.options.headers.emplace_back("Authorization", "Bearer " + key);
   }
-  POOLMARK_ASSIGN_OR_RETURN(Json spec, ParseJson(plan.workload_json, a.plan + " workload"));
-  // Which sessions begin in the middle depends on the number of users, which is the load level's.
-  if (spec.value("shape", "") == "agentic" && plan.options.mode == load::LoadOptions::Mode::kClosed)
-    spec["concurrency"] = Json::array({plan.options.users});
+  POOLMARK_ASSIGN_OR_RETURN(const Json spec, ParseJson(plan.workload_json, a.plan + " workload"));
   std::unique_ptr<workload::TokenCounter> counter;
   if (!plan.tokenize_url.empty()) {
     const auto model = spec.find("model");
@@ -69,6 +66,10 @@ Result<load::LoadResult> Run(const LoadArguments& a) {
     POOLMARK_ASSIGN_OR_RETURN(http::Url url, http::JoinApi(base, source->api_path()));
     plan.options.urls.push_back(std::move(url));
   }
+  POOLMARK_ASSIGN_OR_RETURN(settings.source.plan_sha256, load::PlanDigest(plan));
+  settings.source.workload_json = plan.workload_json;
+  settings.source.model = spec.value("model", "default");
+  settings.source.api = source->api_path() == "/v1/chat/completions" ? "chat" : "completions";
   settings.out_dir = plan.out;
   settings.processes = plan.processes;
   settings.slo = plan.slo;

@@ -146,8 +146,9 @@ Status PrintSummary(const LoadArguments& a, const load::Summary& summary, const 
 
 Status Export(const LoadArguments& a, const std::string& directory) {
   POOLMARK_ASSIGN_OR_RETURN(const load::ExportFormat format, load::ParseExportFormat(a.export_format));
-  POOLMARK_ASSIGN_OR_RETURN(const std::string path, load::ExportRecords(directory, format));
-  std::fprintf(a.output == "json" ? stderr : stdout, "exported            %s\n", path.c_str());
+  POOLMARK_ASSIGN_OR_RETURN(const auto paths, load::ExportRecords(directory, format));
+  for (const std::string& path : paths)
+    std::fprintf(a.output == "json" ? stderr : stdout, "exported            %s\n", path.c_str());
   return absl::OkStatus();
 }
 
@@ -157,7 +158,9 @@ Result<load::Summary> Merge(const LoadArguments& a) {
   if (!a.slo.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(slo, FindSlo(a.slo));
   }
-  return load::MergeLoads(a.merge, a.out, slo);
+  std::vector<load::WorkerResult> workers;
+  for (const std::string& directory : a.merge) workers.push_back({directory, Nanoseconds(0)});
+  return load::MergeLoads(workers, a.out, slo);
 }
 
 }  // namespace
@@ -172,6 +175,13 @@ Result<load::LoadResult> RunQuickLoad(const LoadArguments& a, MetricsReader* met
   load::RunSettings settings;
   settings.out_dir = a.out;
   settings.processes = a.processes;
+  settings.source.model = a.model;
+  settings.source.api = a.api;
+  settings.source.prompt = a.prompt_ids ? "ids" : "text";
+  settings.source.input_tokens = a.input_tokens;
+  settings.source.output_tokens = a.output_tokens;
+  if (a.requests > 0) settings.source.requests = a.requests;
+  settings.source.seed = a.seed;
   if (!a.slo.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(settings.slo, FindSlo(a.slo));
   }

@@ -46,7 +46,7 @@ struct LoadArguments {
   int processes = 1;
   std::string slo;
   bool find_knee = false;
-  double knee_share = 0.9;
+  double knee_share = 0;  // 0: not given, the limits' own or 0.9
   std::string out;
   std::string output = "text";
   std::string progress;  // "": text on a terminal, else none

@@ -73,6 +73,7 @@ Result<load::Slo> FindSlo(const std::string& text) {
     slo.name = picked[0].name;
     slo.ttft = Nanoseconds(static_cast<int64_t>(picked[0].ttft_seconds * 1e9));
     slo.time_per_output_token = Nanoseconds(static_cast<int64_t>(picked[0].tpot_seconds * 1e9));
+    slo.share = picked[0].share;
     return slo;
   }
   return InvalidInput("slo '" + text + "'", "no presets are installed",

@@ -2,7 +2,9 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
+#include "common/base/json.h"
 #include "common/base/time_format.h"
 
 namespace poolmark::load {
@@ -92,6 +94,45 @@ Result<ArrivalOptions::Kind> ParseArrivalKind(std::string_view text) {
   if (text == "gamma") return ArrivalOptions::Kind::kGamma;
   return InvalidInput("arrivals '" + std::string(text) + "'", "it is not known",
                       "use constant, poisson or gamma");
+}
+
+std::string FormatRate(const std::vector<RateStep>& steps) {
+  std::string rate;
+  for (const RateStep& step : steps) {
+    if (!rate.empty()) rate += ',';
+    rate += PythonFloat(step.from);
+    if (step.to != step.from) rate += "-" + PythonFloat(step.to);
+    if (step.duration > Nanoseconds(0)) rate += ":" + FormatDuration(step.duration);
+  }
+  return rate;
+}
+
+std::string_view ArrivalKindName(ArrivalOptions::Kind kind) {
+  static constexpr std::string_view kNames[] = {"constant", "poisson", "gamma"};
+  return kNames[static_cast<int>(kind)];
+}
+
+std::string DescribeArrivals(const ArrivalOptions& options) {
+  const auto number = [](double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", value);
+    return std::string(text);
+  };
+  std::string out = options.kind == ArrivalOptions::Kind::kConstant ? "arrivals in equal gaps"
+                    : options.kind == ArrivalOptions::Kind::kPoisson
+                        ? "Poisson arrivals"
+                        : "gamma arrivals (cv " + number(options.cv) + ")";
+  bool first = true;
+  for (const RateStep& step : options.steps) {
+    out += first ? ", " : ", then ";
+    out += number(step.from);
+    if (step.to != step.from) out += " to " + number(step.to);
+    out += " requests/s";
+    if (step.duration > Nanoseconds(0))
+      out += (step.to != step.from ? " within " : " for ") + FormatDuration(step.duration);
+    first = false;
+  }
+  return out;
 }
 
 ArrivalSchedule::ArrivalSchedule(ArrivalOptions options)

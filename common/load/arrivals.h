@@ -32,7 +32,12 @@ struct ArrivalOptions {
 
 // "100", "100:60s" (for 60 s), "10-100:60s" (ramp), lists of those with commas. Errors name the part.
 Result<std::vector<RateStep>> ParseRate(std::string_view text);
+// As ParseRate takes it.
+std::string FormatRate(const std::vector<RateStep>& steps);
 Result<ArrivalOptions::Kind> ParseArrivalKind(std::string_view text);
+std::string_view ArrivalKindName(ArrivalOptions::Kind kind);
+// For people: "Poisson arrivals, 10 to 100 requests/s within 1m, then 100 requests/s".
+std::string DescribeArrivals(const ArrivalOptions& options);
 
 class ArrivalSchedule {
  public:

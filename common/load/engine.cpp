@@ -270,6 +270,9 @@ class Run {
     window.end = options_.duration.has_value() ? *load_end_ : LastEnd(records, window.start);
     result.summary = Summarize(records, window, options_, Client(), settings_.slo, settings_.source_notes);
     result.summary.interrupted = interrupted_;
+    POOLMARK_ASSIGN_OR_RETURN(result.summary.load_json,
+                              DescribeLoad(options_, settings_.processes, settings_.start_at_wall,
+                                           settings_.slo, settings_.source, settings_.source_notes));
     if (interrupted_)
       result.summary.notes.push_back("the load was interrupted; all that was sent is in the records");
     if (!settings_.out_dir.empty()) POOLMARK_RETURN_IF_ERROR(WriteFiles(result));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/load/describe.h"
 #include "common/load/options.h"
 #include "common/load/source.h"
 #include "common/load/summary.h"
@@ -32,6 +33,7 @@ struct RunSettings {
   int processes = 1;
   std::optional<Slo> slo;
   std::vector<std::string> source_notes;
+  SourceFacts source;  // for the description of the load in its results
   // CLOCK_REALTIME at which the load begins, so that workers of several machines begin together.
   std::optional<Nanoseconds> start_at_wall;
   Nanoseconds tick_every = std::chrono::seconds(1);

@@ -8,9 +8,17 @@
 
 namespace poolmark::load {
 
-// `directories` hold requests.jsonl.zst and load.json of one load each; writes the same files to `out`.
-// Times are shifted by the difference of the workers' starts, so their clocks must agree (M9).
-Result<Summary> MergeLoads(const std::vector<std::string>& directories, const std::string& out,
+// What one worker left: requests.jsonl.zst, timeline.jsonl and load.json.
+struct WorkerResult {
+  std::string directory;
+  Nanoseconds clock_offset{0};  // how far its machine's clock is ahead of the common one, where that is known
+};
+
+// Writes the same files to `out`. Refused, with nothing written: workers that are not all parts of one plan
+// (by its digest), the same worker twice, a missing one, starts that were not the same, a session that
+// belongs to another worker, and an `out` that is one of the inputs. Times are shifted by the difference of
+// the workers' starts on the common clock (M9). `slo`: nothing means the plan's.
+Result<Summary> MergeLoads(const std::vector<WorkerResult>& workers, const std::string& out,
                            const std::optional<Slo>& slo);
 
 }  // namespace poolmark::load

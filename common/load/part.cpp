@@ -74,11 +74,12 @@ Status Part::Start(const std::string& record_path) {
   POOLMARK_ASSIGN_OR_RETURN(recorder_,
                             Recorder::Create(record_path, board_.plan(), options_.warm_up.count(),
                                              options_.warm_up_requests > 0 || options_.warm_up_sessions > 0));
-  // Parts go over all loops of all machines.
+  // Every workers-th user, arrival or session is this machine's, and its loops share those: so parts neither
+  // overlap nor leave a gap where machines have different numbers of cores.
   const uint32_t per_machine = static_cast<uint32_t>(options_.loops * processes_);
   for (int i = 0; i < options_.loops; ++i) {
     const uint32_t local = static_cast<uint32_t>(process_ * options_.loops + i);
-    const LoopPart part{options_.worker * per_machine + local, options_.workers * per_machine};
+    const LoopPart part{options_.worker + options_.workers * local, options_.workers * per_machine};
     loops_.push_back(std::make_unique<Loop>(options_, targets_, source_, board_.plan(), board_.loop(local),
                                             *recorder_->NewSink(), part));
     POOLMARK_RETURN_IF_ERROR(loops_.back()->Prepare());

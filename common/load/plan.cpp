@@ -4,7 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/base/digest.h"
 #include "common/base/time_format.h"
+#include "common/load/describe.h"
 
 namespace poolmark::load {
 namespace {
@@ -128,6 +130,22 @@ void ReadLevel(const Json& json, const std::string& where, Errors* errors, LoadO
   keys.RefuseOthers();
 }
 
+// The workload for this load: an agentic one with a `start` needs the users of the load's own level,
+// whichever levels its job has.
+Json WorkloadOf(const Json& workload, const LoadOptions& o, KeyReader* keys) {
+  Json own = workload;
+  const auto shape = own.find("shape");
+  if (shape == own.end() || *shape != "agentic") return own;
+  own.erase("concurrency");
+  if (o.mode == LoadOptions::Mode::kClosed) {
+    own["concurrency"] = o.users;
+  } else if (own.contains("start")) {
+    keys->Bad("workload.start", "the first session of each user begins there, and this load has no users",
+              "load it with a concurrency, or leave start out");
+  }
+  return own;
+}
+
 void ReadRetry(const Json& json, const std::string& where, Errors* errors, RetryPolicy* retry) {
   KeyReader keys(json, where, errors);
   keys.Count("attempts", &retry->attempts, 100);
@@ -160,6 +178,12 @@ void ReadSlo(const Json& json, const std::string& where, Errors* errors, std::op
   limit("ttft", &read.ttft);
   limit("tpot", &read.time_per_output_token);
   limit("latency", &read.latency);
+  if (keys.Find("share") != nullptr) {
+    double share = 0;
+    keys.Number("share", &share);
+    if (!(share > 0 && share <= 1)) keys.Bad("share", "it is not above 0 and at most 1");
+    read.share = share;
+  }
   keys.RefuseOthers();
   *slo = read;
 }
@@ -208,13 +232,14 @@ Result<Plan> ParsePlan(const Json& json, const std::string& where) {
   const Json* const workload = keys.Find("workload");
   if (workload == nullptr || !workload->is_object() || workload->empty()) {
     keys.Bad("workload", "it is no object that says something");
-  } else {
-    POOLMARK_ASSIGN_OR_RETURN(plan.workload_json, DumpJson(*workload));
   }
   if (const Json* level = keys.Find("load")) {
     ReadLevel(*level, where + ".load", &errors, &o);
   } else {
     keys.Bad("load", "it is missing", "write {\"concurrency\": 16}, {\"rate\": 5} or {\"speedup\": 1}");
+  }
+  if (workload != nullptr && workload->is_object()) {
+    POOLMARK_ASSIGN_OR_RETURN(plan.workload_json, DumpJson(WorkloadOf(*workload, o, &keys)));
   }
   keys.Number("think_scale", &o.think_scale);
   if (Nanoseconds cap{0}; keys.Duration("think_cap", &cap)) o.think_cap = cap;
@@ -260,66 +285,28 @@ Result<Json> PlanJson(const Plan& plan) {
   if (!o.tls.server_name.empty()) json["server_name"] = o.tls.server_name;
   if (!o.tls.verify) json["insecure"] = true;
   POOLMARK_ASSIGN_OR_RETURN(json["workload"], ParseJson(plan.workload_json, "workload"));
-  const char* const kinds[] = {"constant", "poisson", "gamma"};
-  switch (o.mode) {
-    case LoadOptions::Mode::kClosed:
-      json["load"] = {{"concurrency", o.users}, {"ramp_up", FormatDuration(o.ramp_up)}};
-      break;
-    case LoadOptions::Mode::kRate: {
-      std::string rate;
-      for (const RateStep& step : o.arrivals.steps) {
-        if (!rate.empty()) rate += ',';
-        rate += PythonFloat(step.from);
-        if (step.to != step.from) rate += "-" + PythonFloat(step.to);
-        if (step.duration > Nanoseconds(0)) rate += ":" + FormatDuration(step.duration);
-      }
-      json["load"] = {{"rate", rate},
-                      {"arrivals", kinds[static_cast<int>(o.arrivals.kind)]},
-                      {"cv", o.arrivals.cv},
-                      {"seed", o.arrivals.seed},
-                      {"of", o.rate_of_sessions ? "sessions" : "requests"}};
-      break;
-    }
-    case LoadOptions::Mode::kTrace:
-      json["load"] = {{"speedup", o.speedup}};
-      break;
-  }
-  json["think_scale"] = o.think_scale;
-  if (o.think_cap.has_value()) json["think_cap"] = FormatDuration(*o.think_cap);
-  json["warm_up"] = FormatDuration(o.warm_up);
-  json["warm_up_requests"] = o.warm_up_requests;
-  json["warm_up_sessions"] = o.warm_up_sessions;
-  if (o.duration.has_value()) json["duration"] = FormatDuration(*o.duration);
-  json["max_requests"] = o.max_requests;
-  json["drain"] = FormatDuration(o.drain);
-  json["deadline"] = FormatDuration(o.deadline);
-  json["stall"] = FormatDuration(o.stall);
-  json["connect_timeout"] = FormatDuration(o.connect_timeout);
-  json["keep_alive"] = FormatDuration(o.keep_alive);
-  json["max_connections"] = o.max_connections;
-  Json on = Json::array();
-  if (o.retry.on_connect) on.push_back("connect");
-  if (o.retry.on_stale) on.push_back("stale");
-  if (o.retry.on_429) on.push_back("429");
-  if (o.retry.on_5xx) on.push_back("5xx");
-  json["retry"] = {{"attempts", o.retry.attempts}, {"on", on}, {"pause", FormatDuration(o.retry.pause)}};
-  json["loops"] = o.loops;
-  json["processes"] = plan.processes;
-  json["worker"] = o.worker;
-  json["workers"] = o.workers;
+  json.update(SettingsJson(o, plan.processes));
   if (plan.start_at_wall.has_value()) json["start_at_wall_ns"] = plan.start_at_wall->count();
-  json["request_id_prefix"] = o.request_id_prefix;
   if (!plan.tokenize_url.empty()) json["tokenize_url"] = plan.tokenize_url;
-  if (plan.slo.has_value()) {
-    Json slo = {{"name", plan.slo->name}};
-    if (plan.slo->ttft.has_value()) slo["ttft"] = FormatDuration(*plan.slo->ttft);
-    if (plan.slo->time_per_output_token.has_value())
-      slo["tpot"] = FormatDuration(*plan.slo->time_per_output_token);
-    if (plan.slo->latency.has_value()) slo["latency"] = FormatDuration(*plan.slo->latency);
-    json["slo"] = slo;
-  }
+  if (plan.slo.has_value()) json["slo"] = SloJson(*plan.slo);
   json["out"] = plan.out;
   return json;
+}
+
+Result<std::string> PlanDigest(const Plan& plan) {
+  POOLMARK_ASSIGN_OR_RETURN(Json json, PlanJson(plan));
+  POOLMARK_ASSIGN_OR_RETURN(Json workload, ParseJson(plan.workload_json, "workload"));
+  // A data set counts by its content: its path may differ.
+  if (const auto file = workload.find("file"); file != workload.end() && file->is_string()) {
+    POOLMARK_ASSIGN_OR_RETURN(*file, Sha256OfFile(file->get<std::string>()));
+  }
+  json["workload"] = workload;
+  for (const char* key : {"out", "worker", "start_at_wall_ns", "loops", "processes", "api_key_file",
+                          "ca_file", "headers", "tokenize_url"}) {
+    json.erase(key);
+  }
+  POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(json));
+  return Sha256Hex(text);
 }
 
 }  // namespace poolmark::load

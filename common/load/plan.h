@@ -1,5 +1,6 @@
 // A plan file: a whole load as JSON, for jobs and for people who keep their loads in files. `poolmark load
-// --plan FILE` runs it; the controller writes it. Documented in docs/load.md. Pure.
+// --plan FILE` runs it; the controller writes it. Documented in docs/load.md. Pure but for
+// PlanDigest.
 #pragma once
 #include <optional>
 #include <string>
@@ -29,5 +30,8 @@ struct Plan {
 // All errors at once; unknown keys are errors. `where` leads them.
 Result<Plan> ParsePlan(const Json& json, const std::string& where = "plan");
 Result<Json> PlanJson(const Plan& plan);
+// SHA-256 of what all workers of one load have in common: the plan without its worker, outputs, threads and
+// secrets, and the data set's content. Reads the data set.
+Result<std::string> PlanDigest(const Plan& plan);
 
 }  // namespace poolmark::load

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <numeric>
 
 #include "common/base/time_format.h"
@@ -283,13 +284,24 @@ Result<Slo> ParseSlo(std::string_view text) {
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     const size_t equals = part.find('=');
     const std::string_view key = part.substr(0, equals);
+    if (key == "share" && equals != std::string_view::npos) {
+      const std::string value(part.substr(equals + 1));
+      char* end = nullptr;
+      const double share = std::strtod(value.c_str(), &end);
+      if (value.empty() || *end != 0 || !(share > 0 && share <= 1)) {
+        return InvalidInput("slo '" + std::string(text) + "'",
+                            "share '" + value + "' is not above 0 and at most 1", "write share=0.99");
+      }
+      slo.share = share;
+      continue;
+    }
     std::optional<Nanoseconds>* const limit = key == "ttft"      ? &slo.ttft
                                               : key == "tpot"    ? &slo.time_per_output_token
                                               : key == "latency" ? &slo.latency
                                                                  : nullptr;
     if (limit == nullptr || equals == std::string_view::npos) {
       return InvalidInput("slo '" + std::string(text) + "'", "'" + std::string(part) + "' is no limit",
-                          "write ttft=2s,tpot=100ms,latency=10s, each of them optional");
+                          "write ttft=2s,tpot=100ms,latency=10s,share=0.99, each of them optional");
     }
     POOLMARK_ASSIGN_OR_RETURN(*limit, ParseDuration(part.substr(equals + 1)));
   }

@@ -27,6 +27,7 @@ struct Slo {
   std::optional<Nanoseconds> ttft;
   std::optional<Nanoseconds> time_per_output_token;
   std::optional<Nanoseconds> latency;
+  std::optional<double> share;  // of the requests that must be good; nothing: none is asked for
 };
 
 struct GoodputPoint {
@@ -85,6 +86,7 @@ struct Summary {
   bool client_limited = false;        // the program was too slow for this load: figures are marked
   std::vector<std::string> warnings;  // the methodology's three and no others
   std::vector<std::string> notes;
+  std::string load_json;  // what the load was (describe.h), as JSON; "": not said
 };
 
 struct WindowBounds {
@@ -103,7 +105,7 @@ Summary Summarize(const Accumulator& records, const WindowBounds& window, const 
 
 Json SummaryJson(const Summary& summary);
 std::string SummaryText(const Summary& summary);
-// "ttft=2s,tpot=100ms,latency=10s". Errors name the part.
+// "ttft=2s,tpot=100ms,latency=10s,share=0.99". Errors name the part.
 Result<Slo> ParseSlo(std::string_view text);
 
 }  // namespace poolmark::load

@@ -95,6 +95,11 @@ Json SummaryJson(const Summary& s) {
                        {"per_second", Round(s.goodput[0].per_second)},
                        {"share", Round(s.goodput[0].share)},
                        {"by_scale", points}};
+    // The verdict only where the objective says how many requests must meet it.
+    const auto& required = s.slo->share;
+    json["goodput"]["required_share"] = required.has_value() ? Json(*required) : Json(nullptr);
+    json["goodput"]["met"] =
+        required.has_value() && s.requests > 0 ? Json(s.goodput[0].share >= *required) : Json(nullptr);
   }
   json["client"] = {
       {"limited", s.client_limited},
@@ -125,6 +130,8 @@ Json SummaryJson(const Summary& s) {
       {"ran_out_of_sessions_at_s", Of(c.ran_out_at_s)},
       {"events", c.events},
       {"bytes_in", c.bytes_in}};
+  const auto load = ParseJson(s.load_json.empty() ? "null" : s.load_json);
+  json["load"] = load.ok() ? *load : Json(nullptr);
   json["warnings"] = s.warnings;
   json["notes"] = s.notes;
   json["definitions"] = Definitions();
@@ -159,9 +166,14 @@ std::string SummaryText(const Summary& s) {
   }
   add("throughput          %.2f requests/s, %.1f output tokens/s\n", s.requests_per_second,
       s.output_tokens_per_second);
-  if (!s.goodput.empty())
-    add("goodput             %.2f requests/s (%.1f %%) within %s\n", s.goodput[0].per_second,
+  if (!s.goodput.empty()) {
+    add("goodput             %.2f requests/s (%.1f %%) within %.200s", s.goodput[0].per_second,
         100 * s.goodput[0].share, s.slo->name.c_str());
+    if (s.slo->share.has_value() && s.requests > 0)
+      add("; %g %% are asked for: %s", 100 * *s.slo->share,
+          s.goodput[0].share >= *s.slo->share ? "met" : "not met");
+    out += "\n";
+  }
   add("tokens              %llu in", static_cast<unsigned long long>(s.input_tokens));
   if (s.cached_tokens > 0) add(" (%llu of them cached)", static_cast<unsigned long long>(s.cached_tokens));
   add(", %llu out\n\n", static_cast<unsigned long long>(s.output_tokens));

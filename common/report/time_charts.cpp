@@ -1,5 +1,6 @@
 // Curves of single repeats: percentiles, throughput over time, goodput along the scale of the limits.
 #include <algorithm>
+#include <cstdio>
 
 #include "common/report/chart_data.h"
 #include "common/report/charts.h"
@@ -132,6 +133,11 @@ std::vector<Chart> TimeCharts(const ChartData& data) {
           "Requests per second that met both limits, when both limits are this many times the preset's. "
           "Limits by: " +
           slo.source;
+      if (slo.share) {
+        char share[64];
+        std::snprintf(share, sizeof share, " It asks for %g %% of the requests.", 100 * *slo.share);
+        chart.text += share;
+      }
       out.push_back(std::move(chart));
     }
     break;  // every point of a job has the same presets

@@ -13,13 +13,12 @@
 namespace poolmark::results {
 namespace {
 
-// The level as the workload's own setting.
+// The level as the workload's own setting. A rate says only when requests come, and the records know that.
 void SetLevel(const std::string& level, Json* options) {
   if (level.size() < 2) return;
   const double value = std::atof(level.c_str() + 1);
-  for (const char* key : {"concurrency", "rate", "speedup"}) options->erase(key);
+  for (const char* key : {"concurrency", "rate", "arrivals", "cv", "speedup"}) options->erase(key);
   if (level[0] == 'c') (*options)["concurrency"] = static_cast<int64_t>(value);
-  if (level[0] == 'r') (*options)["rate"] = value;
   if (level[0] == 'x') (*options)["speedup"] = value;
 }
 

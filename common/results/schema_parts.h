@@ -11,5 +11,6 @@ Json VerifySchema();
 Json TeardownSchema();
 Json RepeatSchema();
 Json SummarySchema();
+Json LoadSchema();
 
 }  // namespace poolmark::results

@@ -14,7 +14,8 @@ std::vector<std::pair<std::string, std::string>> Schemas() {
                                      {"verify", VerifySchema()},
                                      {"teardown", TeardownSchema()},
                                      {"repeat", RepeatSchema()},
-                                     {"summary", SummarySchema()}}) {
+                                     {"summary", SummarySchema()},
+                                     {"load", LoadSchema()}}) {
     out.emplace_back(std::string(name) + ".schema.json", schema.dump(1) + "\n");
   }
   return out;

@@ -60,6 +60,7 @@ void Fields(V& visit, S& value) {
   visit("ttft_seconds", value.ttft_seconds);
   visit("tpot_seconds", value.tpot_seconds);
   visit("note", value.note);
+  visit("share", value.share);
 }
 
 template <class V, class S>
@@ -68,6 +69,8 @@ void Fields(V& visit, S& value) {
   visit("slo", value.slo);
   visit("good_per_second", value.good_per_second);
   visit("share", value.share);
+  visit("required_share", value.required_share);
+  visit("met", value.met);
   visit("share_ttft", value.share_ttft);
   visit("share_tpot", value.share_tpot);
   visit("curve", value.curve);

@@ -16,7 +16,8 @@ namespace poolmark::spec {
 struct LoadLevel {
   enum class Kind { kConcurrency, kRate, kSpeedup } kind = Kind::kConcurrency;
   double value = 1;
-  std::string Name() const;  // "c16", "r5", "r0.5", "x2"
+  std::string steps = {};    // a rate's steps and ramps as written ("10-100:60s"); "": plain
+  std::string Name() const;  // "c16", "r5", "r0.5", "x2", "r10-100_60s"; a long one "rsteps-1a2b3c4d"
   bool operator==(const LoadLevel&) const = default;
 };
 
@@ -56,6 +57,12 @@ struct AccuracySpec {
   std::string judge_url, judge_model;  // metric judge only
 };
 
+// The machines that send the load; several share it.
+struct LoadSpec {
+  std::vector<std::string> machines;                   // of the pool; empty: the head
+  Nanoseconds start_after = std::chrono::seconds(10);  // several: from starting them to their common start
+};
+
 struct JobSpec {
   std::string pool_file;
   PoolSpec pool;
@@ -71,6 +78,7 @@ struct JobSpec {
   bool line_rate = true;  // preflight.line_rate: off switches it off, with a note
   std::optional<AccuracySpec> accuracy;
   std::optional<Nanoseconds> request_deadline;  // per request
+  LoadSpec load;
   uint64_t seed = 42;
 };
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/digest.h"
 #include "common/spec/job.h"
 #include "common/spec/stack.h"
 
@@ -73,7 +74,15 @@ std::string_view RoleName(Role role) {
 
 std::string LoadLevel::Name() const {
   const char* letter = kind == Kind::kConcurrency ? "c" : kind == Kind::kRate ? "r" : "x";
-  return absl::StrCat(letter, value);
+  if (steps.empty()) return absl::StrCat(letter, value);
+  // A name of files and processes, which may be no longer than others.
+  constexpr size_t kLongest = 20;
+  if (steps.size() > kLongest) return absl::StrCat(letter, "steps-", Sha256Hex(steps, 8));
+  std::string name = absl::StrCat(letter, steps);
+  for (char& c : name) {
+    if (c == ':' || c == ',') c = '_';
+  }
+  return name;
 }
 
 }  // namespace poolmark::spec

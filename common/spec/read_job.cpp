@@ -44,9 +44,9 @@ void AddWorkloadErrors(const Value& value, const Status& status, const std::stri
 std::vector<LoadLevel> Levels(const workload::WorkloadSpec& spec) {
   std::vector<LoadLevel> levels;
   for (int64_t value : spec.concurrency)
-    levels.push_back({LoadLevel::Kind::kConcurrency, static_cast<double>(value)});
-  for (double value : spec.rate) levels.push_back({LoadLevel::Kind::kRate, value});
-  for (double value : spec.speedup) levels.push_back({LoadLevel::Kind::kSpeedup, value});
+    levels.push_back({LoadLevel::Kind::kConcurrency, static_cast<double>(value), ""});
+  for (const auto& rate : spec.rate) levels.push_back({LoadLevel::Kind::kRate, rate.value, rate.steps});
+  for (double value : spec.speedup) levels.push_back({LoadLevel::Kind::kSpeedup, value, ""});
   return levels;
 }
 
@@ -75,7 +75,7 @@ std::optional<WorkloadSpec> ReadWorkload(const std::string& name, const Value& v
   workload.warm_up = parsed->warm_up;
   workload.levels = Levels(*parsed);
   if (workload.levels.empty() && parsed->shape == workload::Shape::kTrace)
-    workload.levels = {{LoadLevel::Kind::kSpeedup, 1}};
+    workload.levels = {{LoadLevel::Kind::kSpeedup, 1, ""}};
   if (workload.levels.empty()) value.Fail("has no load level", "add `concurrency: [16]` or `rate: [5]`");
   for (const char* key : {"concurrency", "rate", "speedup"}) json.erase(key);
   workload.options_json = json.dump();
@@ -233,6 +233,28 @@ void CheckReference(const Value& root, const JobSpec& job) {
   root.Fail(absl::StrCat("accuracy.reference '", job.accuracy->reference, "' is none of the job's stacks"));
 }
 
+void ReadLoad(const Value& value, LoadSpec* load) {
+  Map map(value);
+  if (auto machines = map.Get("machines")) {
+    std::set<std::string> seen;
+    for (const Value& one : machines->List()) {
+      const std::string name = one.Text().value_or("");
+      if (!name.empty() && !seen.insert(name).second)
+        one.Fail(absl::StrCat("machine '", name, "' stands twice"), "one load process runs on each");
+      load->machines.push_back(name);
+    }
+    if (machines->is_list() && load->machines.empty())
+      machines->Fail("is empty", "name machines of the pool, or leave it out for the head alone");
+  }
+  if (auto after = map.Get("start_after")) {
+    if (load->machines.size() < 2)
+      after->Fail("is for several load machines, which begin together", "leave it out");
+    if (auto time = after->Duration(std::chrono::seconds(1), std::chrono::minutes(30)))
+      load->start_after = *time;
+  }
+  map.Finish();
+}
+
 }  // namespace
 
 Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const Files& files,
@@ -283,6 +305,7 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
   }
   if (auto deadline = map.Get("request_deadline"))
     job.request_deadline = deadline->Duration(std::chrono::seconds(1), std::chrono::hours(24));
+  if (auto load = map.Get("load")) ReadLoad(*load, &job.load);
   map.Whole("seed", 0, INT64_MAX, &job.seed);
   map.Finish();
 

@@ -129,6 +129,8 @@ RequestFigures RequestAccumulator::Finish() {
     const auto all = static_cast<double>(std::max<uint64_t>(1, figures_.requests));
     const double met = good(1);
     goodput.share = met / all;
+    goodput.required_share = slo.share;
+    if (slo.share && figures_.requests > 0) goodput.met = goodput.share >= *slo.share;
     goodput.share_ttft =
         static_cast<double>(std::count_if(pairs_.begin(), pairs_.end(),
                                           [&](const auto& pair) { return pair.first <= slo.ttft_seconds; })) /

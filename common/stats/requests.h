@@ -41,12 +41,15 @@ struct Slo {
   double ttft_seconds = 0;
   double tpot_seconds = 0;
   std::string note;
+  std::optional<double> share = {};  // of the requests that must meet both; nothing: the source names none
 };
 
 struct Goodput {
   std::string slo;
   double good_per_second = 0;
   double share = 0;                              // of the requests of the window, failed ones included
+  std::optional<double> required_share;          // by the preset
+  std::optional<bool> met;                       // share against it; nothing: none required, or no request
   double share_ttft = 0, share_tpot = 0;         // met each limit
   std::vector<std::pair<double, double>> curve;  // scale of both limits -> good requests per second
 };

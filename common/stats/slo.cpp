@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "common/base/files.h"
 #include "common/base/time_format.h"
@@ -38,7 +39,15 @@ void ReadOne(const YAML::Node& node, const std::string& where, std::vector<Slo>*
       slo.source = text;
     else if (key == "note")
       slo.note = text;
-    else if (key == "ttft" || key == "tpot") {
+    else if (key == "share") {
+      char* end = nullptr;
+      const double share = std::strtod(text.c_str(), &end);
+      if (text.empty() || *end != 0 || !(share > 0 && share <= 1)) {
+        fail(pair.second, "share is '" + text + "', must be above 0 and at most 1, such as 0.99");
+        continue;
+      }
+      slo.share = share;
+    } else if (key == "ttft" || key == "tpot") {
       const auto time = ParseDuration(text);
       if (!time.ok() || *time <= Nanoseconds(0)) {
         fail(pair.second, key + " is '" + text + "', must be a duration above zero such as 450ms");
@@ -46,7 +55,8 @@ void ReadOne(const YAML::Node& node, const std::string& where, std::vector<Slo>*
       }
       (key == "ttft" ? slo.ttft_seconds : slo.tpot_seconds) = std::chrono::duration<double>(*time).count();
     } else {
-      fail(pair.first, "unknown key '" + key + "': a preset has name, title, ttft, tpot, source, note");
+      fail(pair.first,
+           "unknown key '" + key + "': a preset has name, title, ttft, tpot, share, source, note");
     }
   }
   for (const auto& [name, missing] : {std::pair{"name", slo.name.empty()},

@@ -8,7 +8,8 @@
 
 namespace poolmark::stats {
 
-// One file holds a list of presets: name, title, ttft, tpot (durations), source. All errors at once.
+// One file holds a list of presets: name, title, ttft, tpot (durations), share (of the requests that
+// must meet both; optional), source. All errors at once.
 Result<std::vector<Slo>> ReadSlos(std::string_view yaml, const std::string& where);
 // Every *.yaml of a directory; a name that occurs twice is an error.
 Result<std::vector<Slo>> ReadSloDirectory(const std::string& directory);

@@ -49,7 +49,9 @@ std::string LevelOf(const WorkloadSpec& spec) {
     return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
   };
   if (spec.shape == Shape::kTrace) return "x" + number(spec.speedup.empty() ? 1 : spec.speedup.front());
-  if (!spec.rate.empty()) return "r" + number(spec.rate.front());
+  if (!spec.rate.empty())
+    return "r" +
+           (spec.rate.front().steps.empty() ? number(spec.rate.front().value) : spec.rate.front().steps);
   return "c" + number(spec.concurrency.empty() ? 1 : static_cast<double>(spec.concurrency.front()));
 }
 

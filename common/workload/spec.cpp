@@ -144,10 +144,10 @@ const std::map<Shape, std::vector<std::string>>& ShapeKeys() {
         "start", "concurrency"}},
       {Shape::kSharedPrompt,
        {"sessions", "prefix", "history", "turns", "input", "growth", "output", "think", "token_scale",
-        "concurrency", "rate", "users"}},
+        "concurrency", "rate", "users", "arrivals", "cv"}},
       {Shape::kSynthetic,
        {"sessions", "groups", "prefix", "turns", "input", "growth", "output", "think", "token_scale",
-        "concurrency", "rate", "users"}},
+        "concurrency", "rate", "users", "arrivals", "cv"}},
       {Shape::kTrace, {"file", "format", "limit", "token_scale", "block_tokens", "speedup"}},
   };
   return keys;
@@ -209,6 +209,56 @@ void ReadRequests(Reader* reader, WorkloadSpec* spec) {
       if (spec->vocabulary.count < 16)
         reader->Fail("vocabulary", "holds fewer than 16 tokens: prompts would repeat");
     }
+  }
+}
+
+// Numbers, or texts with steps and ramps.
+void ReadRates(Reader* reader, WorkloadSpec* spec) {
+  if (reader->Has("rate")) {
+    const Json& value = (*reader)["rate"];
+    const Json list = value.is_array() ? value : Json::array({value});
+    if (list.empty()) reader->Fail("rate", "is an empty list: give at least one level");
+    for (const Json& item : list) {
+      RateLevel level;
+      if (item.is_number()) {
+        level.value = item.get<double>();
+        if (level.value < 1e-6 || level.value > 1e6)
+          reader->Fail("rate", "has the level " + item.dump() + ", must be a number from 1e-6 to 1e6");
+      } else if (item.is_string()) {
+        const auto steps = load::ParseRate(item.get<std::string>());
+        if (!steps.ok()) {
+          reader->Fail("rate", "has a wrong level: " + std::string(steps.status().message()));
+          continue;
+        }
+        level.value = steps->front().from;
+        if (steps->size() > 1 || steps->front().duration > Nanoseconds(0))
+          level.steps = item.get<std::string>();
+      } else {
+        reader->Fail("rate", "has the level " + item.dump(-1, ' ', false, Json::error_handler_t::replace) +
+                                 ", must be a number or a text such as 10-100:60s");
+        continue;
+      }
+      const bool twice = std::any_of(spec->rate.begin(), spec->rate.end(), [&](const RateLevel& other) {
+        return other.value == level.value && other.steps == level.steps;
+      });
+      if (twice) reader->Fail("rate", "names the level " + item.dump() + " twice");
+      spec->rate.push_back(std::move(level));
+    }
+  }
+  const auto kind = reader->Choice("arrivals", {"constant", "poisson", "gamma"});
+  if (kind) spec->arrivals = static_cast<load::ArrivalOptions::Kind>(*kind);
+  if (kind && spec->rate.empty())
+    reader->Fail("arrivals", "belongs to a rate, and this workload has none",
+                 "add `rate: [5]` or leave it out");
+  const bool gamma = spec->arrivals == load::ArrivalOptions::Kind::kGamma;
+  if (reader->Has("cv")) {
+    std::vector<double> one;
+    reader->Numbers("cv", 0.01, 100, &one);
+    if (one.size() == 1) spec->arrivals_cv = one[0];
+    if (one.size() > 1) reader->Fail("cv", "is a list, must be one number");
+    if (!gamma) reader->Fail("cv", "belongs to arrivals: gamma");
+  } else if (gamma) {
+    reader->Fail("cv", "is missing", "gamma arrivals need the coefficient of variation of their gaps");
   }
 }
 
@@ -357,12 +407,25 @@ Result<WorkloadSpec> ParseWorkload(const Json& json, const std::string& where) {
   if (spec.shape != Shape::kTrace) {
     reader.Numbers("concurrency", 1, 1e6, &spec.concurrency);
     if (spec.shape != Shape::kAgentic) {
-      reader.Numbers("rate", 1e-6, 1e6, &spec.rate);
+      ReadRates(&reader, &spec);
       reader.Whole("users", 1, 1'000'000, &spec.users);
     }
   }
   if (!errors.empty()) return ToStatus(errors);
   return spec;
+}
+
+load::ArrivalOptions ArrivalsOf(const WorkloadSpec& spec, const RateLevel& level, uint64_t seed) {
+  load::ArrivalOptions options;
+  options.kind = spec.arrivals;
+  options.cv = spec.arrivals_cv;
+  options.seed = seed;
+  if (level.steps.empty()) {
+    options.steps = {{Nanoseconds(0), level.value, level.value}};
+  } else if (auto steps = load::ParseRate(level.steps); steps.ok()) {
+    options.steps = *std::move(steps);
+  }
+  return options;
 }
 
 std::string MeasuredLine(const WorkloadSpec& spec) {

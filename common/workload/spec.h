@@ -10,6 +10,7 @@
 #include "common/base/json.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/load/arrivals.h"
 #include "common/workload/prompt.h"
 
 namespace poolmark::workload {
@@ -22,6 +23,12 @@ std::string_view Name(TraceFormat format);
 
 // token_scale (M21): 1/32 shrinks every block and output in proportion, rounded up, so never below one token.
 int64_t ScaleTokens(int64_t tokens, Ratio scale);
+
+// One rate: plain, or steps and ramps as the load generator writes them ("10:60s,10-100:60s").
+struct RateLevel {
+  double value = 0;   // requests per second; of steps the first
+  std::string steps;  // "": plain
+};
 
 struct WorkloadSpec {
   Shape shape = Shape::kSynthetic;
@@ -41,9 +48,11 @@ struct WorkloadSpec {
 
   // Load level. At most one of the three per point; lists are for the planner.
   std::vector<int64_t> concurrency;
-  std::vector<double> rate;      // requests per second
-  std::vector<double> speedup;   // traces: 2 is twice as fast
-  std::optional<int64_t> users;  // open loop: sessions in turn
+  std::vector<RateLevel> rate;
+  load::ArrivalOptions::Kind arrivals = load::ArrivalOptions::Kind::kPoisson;  // of a rate
+  double arrivals_cv = 1;                                                      // gamma
+  std::vector<double> speedup;                                                 // traces: 2 is twice as fast
+  std::optional<int64_t> users;                                                // open loop: sessions in turn
 
   // synthetic and shared prompt
   int64_t sessions = 100;
@@ -78,6 +87,9 @@ Result<WorkloadSpec> ParseWorkload(const Json& json, const std::string& where = 
 
 // "Measured over 15 min after a 5 min warm-up" or "Measured over the whole run" (M19).
 std::string MeasuredLine(const WorkloadSpec& spec);
+// The arrivals at one of its rates; empty steps where the text is none (ParseWorkload refuses that).
+load::ArrivalOptions ArrivalsOf(const WorkloadSpec& spec, const RateLevel& level, uint64_t seed);
+
 std::string MeasuredLine(Nanoseconds measured, Nanoseconds warm_up);
 
 }  // namespace poolmark::workload

@@ -40,8 +40,10 @@ class Sessions final : public Workload {
       turn.think = t == 0 ? Nanoseconds(0) : spec_.think;
       turn.answer = {MixKey(MixKey(MixKey(root_, kAnswer), number), static_cast<uint64_t>(t)),
                      scaled(spec_.output), Role::kAssistant};
-      if (!arrivals_.empty()) {
-        turn.at = arrivals_[Slot(number, t)];
+      if (timed_) {
+        const size_t slot = Slot(number, t);
+        if (slot >= arrivals_.size()) break;
+        turn.at = arrivals_[slot];
         turn.think = Nanoseconds(0);
       }
       prompt.push_back(turn.answer);
@@ -51,17 +53,20 @@ class Sessions final : public Workload {
   }
 
  private:
-  void DrawArrivals(double rate) {
+  void DrawArrivals(const RateLevel& rate) {
+    timed_ = true;
     const double think = std::chrono::duration<double>(spec_.think).count();
-    const auto wanted = static_cast<int64_t>(std::ceil(rate * std::max(think, 1.0)));
+    const auto wanted =
+        std::max<int64_t>(1, static_cast<int64_t>(std::ceil(rate.value * std::max(think, 1.0))));
     users_ = static_cast<uint64_t>(std::min(spec_.users.value_or(wanted), spec_.sessions));
     const uint64_t rounds = (sessions() + users_ - 1) / users_;
-    SplitMix64 random(MixKey(root_, std::string_view("arrivals")));
-    double at = 0;
-    arrivals_.reserve(rounds * users_ * static_cast<uint64_t>(spec_.turns));
-    for (uint64_t n = 0; n < rounds * users_ * static_cast<uint64_t>(spec_.turns); ++n) {
-      arrivals_.push_back(Nanoseconds(std::llround(at * 1e9)));
-      at += random.Exponential(1.0 / rate);
+    const uint64_t slots = rounds * users_ * static_cast<uint64_t>(spec_.turns);
+    load::ArrivalSchedule schedule(ArrivalsOf(spec_, rate, MixKey(root_, std::string_view("arrivals"))));
+    arrivals_.reserve(slots);
+    while (arrivals_.size() < slots) {
+      const auto at = schedule.Next();
+      if (!at) break;  // the last step has an end: later turns are not sent
+      arrivals_.push_back(*at);
     }
   }
 
@@ -74,7 +79,8 @@ class Sessions final : public Workload {
   WorkloadSpec spec_;
   uint64_t root_;
   uint64_t users_ = 1;
-  std::vector<Nanoseconds> arrivals_;  // by slot; empty: closed loop
+  bool timed_ = false;                 // open loop
+  std::vector<Nanoseconds> arrivals_;  // by slot
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "controller/steps/evidence_json.h"
 #include "controller/steps/fetch.h"
 #include "controller/steps/launch.h"
+#include "controller/steps/load_workers.h"
 #include "controller/steps/preflight.h"
 #include "controller/steps/teardown.h"
 
@@ -318,14 +319,15 @@ std::optional<JobRunner::Decision> JobRunner::DoBenchmark(const StoredJob&) {
   if (AccuracyMissing(run_, *stack_)) {
     std::vector<std::string> ids;
     StepOutcome outcome = RunAccuracy(&run_, *stack_, cycle_number_, verified_, watch_.get(), &ids);
-    loads_.insert(loads_.end(), ids.begin(), ids.end());
+    for (const std::string& id : ids) loads_.emplace_back(planned_->plan.head, id);
     if (!outcome.passed()) return Decide(outcome);
   }
   record_ = {};
-  loads_.push_back(LoadId(*stack_, repeat, cycle_number_));
+  const auto loads = LoadProcesses(planned_->plan, *stack_, repeat, cycle_number_);
+  loads_.insert(loads_.end(), loads.begin(), loads.end());
   {
     std::lock_guard lock(mutex_);
-    live_.emplace_back(planned_->plan.head, loads_.back());
+    live_.insert(live_.end(), loads.begin(), loads.end());
   }
   StepOutcome outcome = Benchmark(&run_, *stack_, repeat, cycle_number_, verified_, watch_.get(), &record_);
   if (outcome.passed()) return Decision{JobEventKind::kPassed, {}};

@@ -74,8 +74,9 @@ class JobRunner {
   std::unique_ptr<ProcessWatch> watch_;
   VerifyEvidence verified_;
   RepeatRecord record_;
-  std::vector<std::string> loads_;  // process ids of the cycle's loads, for their logs
-  std::string cause_;               // of the tear-down
+  std::vector<std::pair<std::string, std::string>>
+      loads_;          // the cycle's loads as (machine, id), for their logs
+  std::string cause_;  // of the tear-down
 
   std::mutex mutex_;  // the next five
   std::vector<std::pair<std::string, std::string>> live_;

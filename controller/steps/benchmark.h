@@ -1,6 +1,7 @@
 // Step 5, Benchmark: one repeat of one test point. Clears the pool and reads it back as empty, starts the
-// sampling (step 6) and the load in its own process on the head, follows its progress and fetches its
-// records. A machine that falls silent, a process that dies and a load that stalls are noticed at once.
+// sampling (step 6) and the load in processes of its own on the load machines, follows its progress and
+// fetches its records. A machine that falls silent, a process that dies and a load that stalls are noticed at
+// once.
 #pragma once
 #include <optional>
 #include <string>
@@ -28,11 +29,6 @@ struct RepeatRecord {
   std::vector<std::string> notes;
   std::string interrupted;  // why it did not run to its end; empty: it did
 };
-
-// The process id of a repeat's load; the cycle keeps it apart from an earlier try's. `kind`: "load" or
-// "warm".
-std::string LoadId(const StackPlan& stack, const PlannedRepeat& repeat, uint32_t cycle,
-                   const std::string& kind = "load");
 
 // The outcome is kPassed when the load came to its end. The record is as complete as can be in every case.
 StepOutcome Benchmark(JobRun* run, const StackPlan& stack, const PlannedRepeat& repeat, uint32_t cycle,

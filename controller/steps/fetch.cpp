@@ -84,14 +84,14 @@ Status FetchLog(const JobRun& run, const std::string& machine, const std::string
 }
 
 void FetchLogs(const JobRun& run, const StackPlan& stack, uint32_t cycle,
-               const std::vector<std::string>& loads) {
+               const std::vector<std::pair<std::string, std::string>>& loads) {
   const std::string directory = JoinPath(run.results_dir, results::CycleLogs(static_cast<int>(cycle)));
   if (!MakeDirs(directory, 0750).ok()) return;
   std::map<std::string, std::vector<std::string>> by_machine;
   for (const PlannedProcess& process : stack.processes) {
     if (!process.attached) by_machine[process.machine].push_back(process.spec.id());
   }
-  for (const std::string& load : loads) by_machine[run.plan->head].push_back(load);
+  for (const auto& [machine, load] : loads) by_machine[machine].push_back(load);
   std::vector<std::string> machines;
   for (const auto& [machine, processes] : by_machine) {
     if (run.registry->Silence(machine) < run.registry->timing().silent) machines.push_back(machine);

@@ -13,8 +13,9 @@ Status FetchFile(const JobRun& run, const std::string& machine, const std::strin
 // The last MiB of a process's log.
 Status FetchLog(const JobRun& run, const std::string& machine, const std::string& process,
                 const std::string& to);
-// Logs of all processes of a stack that are on machines that answer, into cycles/<n>/logs/.
+// Logs of all processes of a stack that are on machines that answer, into cycles/<n>/logs/. `loads`:
+// (machine, id) of the loads.
 void FetchLogs(const JobRun& run, const StackPlan& stack, uint32_t cycle,
-               const std::vector<std::string>& loads);
+               const std::vector<std::pair<std::string, std::string>>& loads);
 
 }  // namespace poolmark::controller

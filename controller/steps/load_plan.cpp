@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
 #include "common/base/time_format.h"
+#include "common/load/arrivals.h"
 
 namespace poolmark::controller {
 
@@ -16,7 +17,6 @@ Result<std::string> LoadPlanJson(const LoadPlanInput& input) {
   workload["model"] = input.model;
   workload["marker"] = input.marker;
   // One level of the point; the lists of the job file are the planner's.
-  for (const char* key : {"concurrency", "rate", "speedup"}) workload.erase(key);
   const double value = input.repeat.level.value;
   Json level;
   switch (input.repeat.level.kind) {
@@ -24,17 +24,26 @@ Result<std::string> LoadPlanJson(const LoadPlanInput& input) {
       level = {{"concurrency", static_cast<int64_t>(value)}};
       break;
     case spec::LoadLevel::Kind::kRate:
-      level = {{"rate", value}, {"arrivals", "poisson"}, {"seed", input.seed}};
+      level = {{"rate", input.repeat.level.steps.empty() ? Json(value) : Json(input.repeat.level.steps)},
+               {"arrivals", workload.value("arrivals", "poisson")},
+               {"seed", input.seed}};
+      if (workload.contains("cv")) level["cv"] = workload["cv"];
       break;
     case spec::LoadLevel::Kind::kSpeedup:
       level = {{"speedup", value}};
       break;
   }
+  for (const char* key : {"concurrency", "rate", "arrivals", "cv", "speedup"}) workload.erase(key);
   Json plan = {{"schema_version", 1},
                {"urls", Json::array({input.stack->entry_url})},
                {"workload", workload},
                {"load", level},
                {"out", input.output_dir}};
+  if (input.workers > 1) {
+    plan["worker"] = input.worker;
+    plan["workers"] = input.workers;
+  }
+  if (input.start_at_wall) plan["start_at_wall_ns"] = input.start_at_wall->count();
   if (input.workload->load_duration) plan["duration"] = FormatDuration(*input.workload->load_duration);
   if (input.workload->warm_up) plan["warm_up"] = FormatDuration(*input.workload->warm_up);
   if (input.request_deadline) plan["deadline"] = FormatDuration(*input.request_deadline);
@@ -43,6 +52,33 @@ Result<std::string> LoadPlanJson(const LoadPlanInput& input) {
                     (workload.contains("prompt") && workload["prompt"] == "text");
   if (text && !input.tokenize_url.empty()) plan["tokenize_url"] = input.tokenize_url;
   return DumpJson(plan, 1);
+}
+
+std::string DescribeLevel(const spec::WorkloadSpec& workload, const spec::LoadLevel& level) {
+  switch (level.kind) {
+    case spec::LoadLevel::Kind::kConcurrency: {
+      std::string text = absl::StrCat(level.value, level.value == 1 ? " user" : " users");
+      if (workload.load_duration) absl::StrAppend(&text, " for ", FormatDuration(*workload.load_duration));
+      return text;
+    }
+    case spec::LoadLevel::Kind::kRate: {
+      const auto options = ParseJson(workload.options_json);
+      load::ArrivalOptions arrivals;
+      if (options.ok()) {
+        if (auto kind = load::ParseArrivalKind(options->value("arrivals", "poisson")); kind.ok())
+          arrivals.kind = *kind;
+        arrivals.cv = options->value("cv", 1.0);
+      }
+      arrivals.steps = {{Nanoseconds(0), level.value, level.value}};
+      if (auto steps = load::ParseRate(level.steps); !level.steps.empty() && steps.ok())
+        arrivals.steps = *std::move(steps);
+      return load::DescribeArrivals(arrivals);
+    }
+    case spec::LoadLevel::Kind::kSpeedup:
+      return level.value == 1 ? "at the trace's own times"
+                              : absl::StrCat("at the trace's times, ", level.value, " times as fast");
+  }
+  return "";
 }
 
 std::optional<LoadProgress> ParseProgress(const std::string& line) {
@@ -61,6 +97,34 @@ std::optional<LoadProgress> ParseProgress(const std::string& line) {
     progress.started_wall = Nanoseconds((*json)["started_wall_ns"].get<int64_t>());
   }
   return progress;
+}
+
+std::string SumProgress(const std::vector<std::string>& lines) {
+  if (lines.size() == 1) return lines.front();
+  Json sum = Json::object();
+  for (const std::string& line : lines) {
+    const auto json = ParseJson(line);
+    if (!json.ok() || !json->is_object()) continue;
+    for (const auto& [key, value] : json->items()) {
+      Json& all = sum[key];
+      if (value.is_object()) {  // ttft_ms, lateness_ms
+        for (const auto& [name, time] : value.items()) {
+          if (time.is_number() && (!all.contains(name) || !all[name].is_number() || time > all[name]))
+            all[name] = time;
+          if (!all.contains(name)) all[name] = nullptr;
+        }
+      } else if (value.is_number() && key != "t" && all.is_number()) {
+        if (value.is_number_integer() && all.is_number_integer()) {
+          all = all.get<int64_t>() + value.get<int64_t>();
+        } else {
+          all = all.get<double>() + value.get<double>();
+        }
+      } else if (all.is_null()) {
+        all = value;
+      }
+    }
+  }
+  return DumpJson(sum).value_or("{}");
 }
 
 Result<LoadTimes> ParseLoadJson(const std::string& text) {

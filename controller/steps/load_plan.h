@@ -18,8 +18,14 @@ struct LoadPlanInput {
   std::optional<Nanoseconds> request_deadline;
   std::string tokenize_url;  // of an engine that counts tokens; "": none
   uint64_t seed = 42;
+  // One of several workers that share the load and begin together, by its own machine's clock.
+  uint32_t worker = 0, workers = 1;
+  std::optional<Nanoseconds> start_at_wall;
 };
 Result<std::string> LoadPlanJson(const LoadPlanInput& input);
+
+// One level of a workload for people: "16 users", "Poisson arrivals, 5 requests/s".
+std::string DescribeLevel(const spec::WorkloadSpec& workload, const spec::LoadLevel& level);
 
 // One progress line: "start", "progress" once a second, "end" or "error".
 struct LoadProgress {
@@ -30,6 +36,10 @@ struct LoadProgress {
   Nanoseconds started_wall{0};  // of a start, by the head's clock
 };
 std::optional<LoadProgress> ParseProgress(const std::string& line);
+
+// The last progress lines of several workers as one: counts and rates added up, times at their worst. One
+// line stays as it is.
+std::string SumProgress(const std::vector<std::string>& lines);
 
 // What load.json says of the times of a load, in nanoseconds from its start.
 struct LoadTimes {

@@ -9,6 +9,7 @@
 #include "common/base/digest.h"
 #include "common/base/time_format.h"
 #include "controller/stacks/stack_plan.h"
+#include "controller/steps/load_workers.h"
 
 namespace poolmark::controller {
 namespace {
@@ -38,6 +39,7 @@ class Planner {
     std::stable_sort(plan.machines.begin(), plan.machines.end(),
                      [&](const auto& a, const auto& b) { return (a == head_) > (b == head_); });
     CheckFamilies();
+    ChooseLoadMachines();
 
     uint64_t seed = std::stoull(Sha256Hex(input_.job_id, 8), nullptr, 16);
     PortPool ports(machines_, seed);
@@ -65,6 +67,12 @@ class Planner {
     }
     MakeChecks(&plan);
     MakeCycles(&plan);
+    plan.load_machines = load_machines_;
+    for (const spec::WorkloadSpec& workload : job_.workloads) {
+      for (const spec::LoadLevel& level : workload.levels)
+        plan.loads.push_back({workload.name, level.Name(), DescribeLevel(workload, level)});
+    }
+    CheckLoadNames(plan);
     Estimate(&plan);
     return plan;
   }
@@ -140,6 +148,37 @@ class Planner {
     return machines;
   }
 
+  void ChooseLoadMachines() {
+    load_machines_ = job_.load.machines;
+    if (load_machines_.empty()) load_machines_ = {head_};
+    for (const std::string& name : load_machines_) {
+      const bool known = std::any_of(machines_.begin(), machines_.end(),
+                                     [&](const PoolMachine& machine) { return machine.name == name; });
+      if (known) continue;
+      std::vector<std::string> names;
+      for (const PoolMachine& machine : machines_) names.push_back(machine.name);
+      Refuse("load.machines", absl::StrCat("'", name, "' is none of the pool's machines"),
+             absl::StrCat("the pool has ", absl::StrJoin(names, ", "),
+                          "; a machine for the load alone is one with `gpus: 0`"));
+    }
+  }
+
+  // A load's process is named after its stack, workload and level; agents take names up to a length.
+  void CheckLoadNames(const Plan& plan) {
+    std::set<std::string> told;
+    for (const PlannedCycle& cycle : plan.cycles) {
+      for (PlannedRepeat repeat : cycle.repeats) {
+        repeat.repeat = job_.repeats;
+        const std::string id = LoadId(*plan.stack(cycle.stack), repeat, 999, load_machines_.size() > 1 ? "load00" : "load");
+        if (id.size() <= 63 || !told.insert(id).second) continue;  // IsName
+        Refuse(absl::StrCat("workload ", repeat.workload),
+               absl::StrCat("its loads' processes would be called '", id, "', which is too long by ",
+                            id.size() - 63, " characters"),
+               "shorten the names of the workload or the stack");
+      }
+    }
+  }
+
   // M27 and "A pool uses one GPU family only".
   void CheckFamilies() {
     const PoolMachine* first = nullptr;
@@ -190,7 +229,8 @@ class Planner {
         tools.insert("iperf3");
         if (rdma) tools.insert({"ib_write_bw", "ib_write_lat"});
       }
-      if (machine.name == head_) executables.insert(plan->load_executable);
+      if (std::find(load_machines_.begin(), load_machines_.end(), machine.name) != load_machines_.end())
+        executables.insert(plan->load_executable);
       for (uint32_t port : ports) check.add_ports(port);
       for (const std::string& name : executables) check.add_executables(name);
       for (const std::string& name : secrets) check.add_secrets(name);
@@ -296,6 +336,7 @@ class Planner {
         } else {
           guessed = true;
         }
+        if (load_machines_.size() > 1) length += job_.load.start_after;
         if (job_.starting_state == "warm") length *= 2;
         total += length + kRepeatOverhead;
       }
@@ -321,6 +362,7 @@ class Planner {
   Errors* refusals_;
   std::vector<PoolMachine> machines_;
   std::string head_;
+  std::vector<std::string> load_machines_;
 };
 
 }  // namespace

@@ -84,6 +84,13 @@ struct PlannedRepeat {
   int repeat = 1;  // 1 …
 };
 
+// What one level of a workload sends, for people.
+struct PlannedLoad {
+  std::string workload;
+  std::string level;  // its name
+  std::string text;   // "Poisson arrivals, 5 requests/s"
+};
+
 // One launch of one stack.
 struct PlannedCycle {
   int number = 1;
@@ -102,13 +109,15 @@ struct Plan {
   std::vector<std::string> machines;             // head first
   std::map<std::string, std::string> addresses;  // machine -> address in the pool's TCP network
   std::vector<StackPlan> stacks;
+  std::vector<PlannedLoad> loads;               // each level of each workload
   std::vector<PlannedCycle> cycles;             // ABBA over the stacks
   std::vector<PlannedAccuracy> accuracy;        // where the job has `accuracy`
   std::map<std::string, v1::CheckPlan> checks;  // machine -> preflight
   std::vector<KvLink> line_pairs;               // of all stacks, each once
   std::map<std::string, uint32_t> line_ports;   // machine -> port of its iperf3 server
   uint32_t line_streams = 4;
-  std::string load_executable = "poolmark";  // in the allow-list of the head
+  std::string load_executable = "poolmark";  // in the allow-list of the load machines
+  std::vector<std::string> load_machines;    // the head, unless the job names others
   Nanoseconds estimate{0};
   std::vector<std::string> notes;
   const StackPlan* stack(const std::string& name) const;

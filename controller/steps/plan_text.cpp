@@ -110,6 +110,11 @@ Result<std::string> PlanJson(const Plan& plan) {
   for (const PlannedAccuracy& planned : plan.accuracy)
     accuracy.push_back({{"stack", planned.stack}, {"reference", planned.reference}});
   json["accuracy"] = accuracy;
+  Json loads = Json::array();
+  for (const PlannedLoad& load : plan.loads)
+    loads.push_back({{"workload", load.workload}, {"level", load.level}, {"text", load.text}});
+  json["loads"] = loads;
+  json["load_machines"] = plan.load_machines;
   Json pairs = Json::array();
   for (const KvLink& link : plan.line_pairs) pairs.push_back(LinkJson(link));
   json["line_pairs"] = pairs;
@@ -147,6 +152,9 @@ std::string ExplainPlan(const Plan& plan) {
   for (const PlannedAccuracy& planned : plan.accuracy)
     absl::StrAppend(&text, "\naccuracy of ", planned.stack, ": its answers against those of ",
                     planned.reference, "\n");
+  absl::StrAppend(&text, "\nload, sent by ", absl::StrJoin(plan.load_machines, " and "), ":\n");
+  for (const PlannedLoad& load : plan.loads)
+    absl::StrAppend(&text, "  ", load.workload, "-", load.level, "  ", load.text, "\n");
   absl::StrAppend(&text, "\n", plan.cycles.size(), plan.cycles.size() == 1 ? " launch:\n" : " launches:\n");
   for (const PlannedCycle& cycle : plan.cycles) {
     std::vector<std::string> repeats;

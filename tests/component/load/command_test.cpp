@@ -52,6 +52,24 @@ std::vector<std::string> Quick(const TokenServer& server, const std::vector<std:
   return all;
 }
 
+// Every key is described, every required one is there.
+void CheckKeys(const Json& value, const Json& schema, const std::string& path) {
+  if (value.is_object() && schema.contains("properties")) {
+    for (const auto& [key, child] : value.items()) {
+      INFO(path << "." << key);
+      REQUIRE(schema["properties"].contains(key));
+      CheckKeys(child, schema["properties"][key], path + "." + key);
+    }
+    for (const Json& key : schema.value("required", Json::array())) {
+      INFO(path << " lacks " << key);
+      CHECK(value.contains(key.get<std::string>()));
+    }
+  }
+  if (value.is_array() && schema.contains("items")) {
+    for (const Json& item : value) CheckKeys(item, schema["items"], path + "[]");
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a quick run prints its summary as text and as JSON", "[live]") {
@@ -359,7 +377,16 @@ TEST_CASE("workers on several machines share a plan and merge into one result", 
   const Done merged = Poolmark({"--merge", dir / "w0," + (dir / "w1"), "--out", dir / "all", "-o", "json"});
   INFO(merged.err);
   REQUIRE(merged.code == 0);
-  CHECK((*ParseJson(merged.out))["ok"] == 42);
+  const Json summary = *ParseJson(merged.out);
+  CHECK(summary["ok"] == 42);
+  CHECK(summary["load"]["parts"].size() == 2);
+  CHECK(summary["load"]["load"]["concurrency"] == 5);
+  CheckKeys(*ParseJson(*ReadFile(dir / "all/load.json")),
+            *ParseJson(*ReadFile(poolmark::test::Source("docs/schemas/load.schema.json"))), "load.json");
+  const auto seconds = ParseJsonLines(*ReadFile(dir / "all/timeline.jsonl"), "timeline");
+  REQUIRE(seconds.ok());
+  CHECK(seconds->back()["ended"] == 42);
+  CHECK(seconds->back()["phase"] == "drain");
   CHECK(ReadRecords(dir / "all/requests.jsonl.zst")->size() == 42);
   // The first requests of both began together.
   const auto first = [](const std::string& path) {
@@ -370,6 +397,160 @@ TEST_CASE("workers on several machines share a plan and merge into one result", 
   };
   CHECK(first(dir / "w0/requests.jsonl.zst") < 500'000'000);
   CHECK(first(dir / "w1/requests.jsonl.zst") < 500'000'000);
+}
+
+TEST_CASE("workers with different numbers of loops share a load without overlap or gap", "[live][C21]") {
+  if (NoProgram()) return;
+  for (const Json& level : {Json{{"concurrency", 7}}, Json{{"rate", 200}, {"arrivals", "constant"}}}) {
+    TokenServer server({.tokens = 2, .first = milliseconds(2)});
+    const TempDir dir;
+    const int64_t start = (RealClock().Wall() + seconds(2)).count();
+    std::vector<std::unique_ptr<Process>> workers;
+    for (int worker = 0; worker < 3; ++worker) {
+      const std::string name = "w" + std::to_string(worker);
+      const Json plan = {
+          {"schema_version", 1},
+          {"urls", {server.url()}},
+          {"workload",
+           {{"shape", "synthetic"}, {"sessions", 60}, {"turns", 2}, {"input", 16}, {"output", 4}}},
+          {"load", level},
+          {"loops", worker + 1},
+          {"worker", worker},
+          {"workers", 3},
+          {"start_at_wall_ns", start},
+          {"out", dir / name}};
+      REQUIRE(AtomicWriteFile(dir / (name + ".json"), *DumpJson(plan)).ok());
+      workers.push_back(std::make_unique<Process>(
+          std::vector<std::string>{kProgram, "load", "--plan", dir / (name + ".json")}, dir / name + "-run"));
+    }
+    for (const auto& worker : workers) {
+      const auto code = worker->Wait(60000);
+      INFO(worker->err() << worker->out());
+      REQUIRE(code == 0);
+    }
+    INFO(level.dump());
+    if (level.contains("concurrency")) {
+      CHECK(server.max_in_flight() == 7);
+      CHECK(server.requests() == 120);
+    }
+    CHECK(server.ids().size() == static_cast<size_t>(server.requests()));  // no request twice
+    const Done merged =
+        Poolmark({"--merge", dir / "w0," + (dir / "w2") + "," + (dir / "w1"), "--out", dir / "all"});
+    INFO(merged.err);
+    CHECK(merged.code == 0);
+  }
+}
+
+TEST_CASE("a merge refuses what is not one load", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 2, .first = milliseconds(2)});
+  const TempDir dir;
+  const int64_t start = (RealClock().Wall() + seconds(2)).count();
+  // Two workers of a load, worker 1 of another plan, and worker 1 with another start; then a load of its own.
+  std::vector<std::unique_ptr<Process>> workers;
+  for (const auto& [name, worker, sessions, later] :
+       {std::tuple{"w0", 0, 6, 0}, {"w1", 1, 6, 0}, {"other", 1, 8, 0}, {"later", 1, 6, 1}}) {
+    const Json plan = {
+        {"schema_version", 1},
+        {"urls", {server.url()}},
+        {"workload", {{"shape", "synthetic"}, {"sessions", sessions}, {"input", 16}, {"output", 4}}},
+        {"load", {{"concurrency", 2}}},
+        {"worker", worker},
+        {"workers", 2},
+        {"start_at_wall_ns", start + later * 1'000'000'000},
+        {"out", dir / name}};
+    REQUIRE(AtomicWriteFile(dir / (std::string(name) + ".json"), *DumpJson(plan)).ok());
+    workers.push_back(std::make_unique<Process>(
+        std::vector<std::string>{kProgram, "load", "--plan", dir / (std::string(name) + ".json")},
+        dir / (std::string(name) + "-run")));
+  }
+  for (const auto& worker : workers) REQUIRE(worker->Wait(60000) == 0);
+  REQUIRE(Poolmark(Quick(server, {"-c", "1", "-n", "4", "--out", dir / "quick"})).code == 0);
+  const std::string before = *ReadFile(dir / "w0/load.json");
+  for (const auto& [inputs, out, expected] :
+       std::vector<std::tuple<std::vector<std::string>, std::string, std::string>>{
+           {{"w0", "w0"}, "all", "worker 0 is also in"},
+           {{"w0", "quick"}, "all", "a part of another load"},
+           {{"quick", "w0"}, "all", "a load of its own"},
+           {{"w0", "other"}, "all", "their plans differ"},
+           {{"w0", "later"}, "all", "did not begin together"},
+           {{"w0"}, "all", "worker 1 of 2 is missing"},
+           {{"w1"}, "all", "worker 0 of 2 is missing"},
+           {{"w0", "w1"}, "w0", "would overwrite"},
+           {{"w0", "nowhere"}, "all", "nowhere"},
+       }) {
+    std::string list;
+    for (const std::string& input : inputs) list += (list.empty() ? "" : ",") + (dir / input);
+    const Done done = Poolmark({"--merge", list, "--out", dir / out});
+    INFO(list << " into " << out << ": " << done.err);
+    CHECK(done.code != 0);
+    CHECK(done.err.find(expected) != std::string::npos);
+    CHECK_FALSE(FileExists(dir / "all/load.json"));
+  }
+  CHECK(*ReadFile(dir / "w0/load.json") == before);
+  CHECK(Poolmark({"--merge", dir / "w0," + (dir / "w1"), "--out", dir / "all"}).code == 0);
+  // What is merged already is no worker's.
+  CHECK(Poolmark({"--merge", dir / "all," + (dir / "w1"), "--out", dir / "again"}).code == 2);
+}
+
+TEST_CASE("results say what the load was, and no secret", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 2, .first = milliseconds(1)});
+  const TempDir dir;
+  REQUIRE(AtomicWriteFile(dir / "key", "sk-very-secret\n").ok());
+  const Done done = Poolmark(Quick(server, {"-r",
+                                            "100",
+                                            "--arrivals",
+                                            "gamma",
+                                            "--cv",
+                                            "0.5",
+                                            "--seed",
+                                            "77",
+                                            "--retry-attempts",
+                                            "3",
+                                            "-n",
+                                            "20",
+                                            "--input-tokens",
+                                            "33",
+                                            "--api-key-file",
+                                            dir / "key",
+                                            "--drain",
+                                            "90s",
+                                            "--slo",
+                                            "ttft=2s,share=0.75",
+                                            "--out",
+                                            dir / "o",
+                                            "-o",
+                                            "json"}));
+  INFO(done.err);
+  REQUIRE(done.code == 0);
+  const Json printed = *ParseJson(done.out);
+  const Json stored = *ParseJson(*ReadFile(dir / "o/load.json"));
+  CHECK(printed["load"] == stored["load"]);
+  CheckKeys(stored, *ParseJson(*ReadFile(poolmark::test::Source("docs/schemas/load.schema.json"))),
+            "load.json");
+  const Json& load = stored["load"];
+  CHECK(load["model"] == "m");
+  CHECK(load["api"] == "chat");
+  CHECK(load["load"]["rate"] == "100.0");
+  CHECK(load["load"]["arrivals"] == "gamma");
+  CHECK(load["load"]["cv"] == 0.5);
+  CHECK(load["load"]["seed"] == 77);
+  CHECK(load["seed"] == 77);
+  CHECK(load["input_tokens"] == 33);
+  CHECK(load["output_tokens"] == 3);
+  CHECK(load["requests"] == 20);
+  CHECK(load["drain"] == "1m30s");
+  CHECK(load["retry"]["attempts"] == 3);
+  CHECK(load["retry"]["on"] == Json::array({"connect", "stale", "429", "5xx"}));
+  CHECK(load["loops"].get<int>() >= 1);
+  CHECK_FALSE(load["program"]["version"].get<std::string>().empty());
+  CHECK_FALSE(load["machine"]["hostname"].get<std::string>().empty());
+  CHECK(load["urls"][0].get<std::string>().find("/v1/chat/completions") != std::string::npos);
+  CHECK(load["headers"] == Json::array({"Authorization"}));
+  CHECK(done.out.find("sk-very-secret") == std::string::npos);
+  CHECK(stored["goodput"]["required_share"] == 0.75);
+  CHECK(stored["goodput"]["met"] == true);
 }
 
 TEST_CASE("exports carry the records in the forms of other tools", "[live]") {
@@ -384,6 +565,16 @@ TEST_CASE("exports carry the records in the forms of other tools", "[live]") {
   CHECK(vllm["itls"][0].size() == 2);
   CHECK(vllm["total_output_tokens"] == 30);
   CHECK(vllm["median_ttft_ms"].get<double>() >= 5);
+  CHECK(vllm["backend"] == "openai-chat");
+  CHECK(vllm["model_id"] == "m");
+  CHECK(vllm["request_rate"] == "inf");
+  CHECK(vllm["burstiness"] == 1.0);
+  CHECK(vllm["max_concurrency"] == 2);
+  CHECK(vllm["max_concurrent_requests"].get<int>() <= 2);
+  CHECK(vllm["max_output_tokens_per_s"].get<double>() > 0);
+  CHECK(vllm["latencies"].size() == 10);
+  for (const char* key : {"label", "tokenizer_id", "date", "queue_times", "request_goodput"})
+    CHECK(vllm.contains(key));
   REQUIRE(Poolmark({"--from", dir / "o", "--export", "aiperf"}).code == 0);
   const auto lines = ParseJsonLines(*ReadFile(dir / "o/profile_export.jsonl"), "p");
   REQUIRE(lines.ok());
@@ -391,6 +582,45 @@ TEST_CASE("exports carry the records in the forms of other tools", "[live]") {
   CHECK((*lines)[0]["metadata"]["benchmark_phase"] == "profiling");
   CHECK((*lines)[0]["metrics"]["time_to_first_token"]["unit"] == "ms");
   CHECK((*lines)[0]["metrics"]["inter_chunk_latency"]["value"].size() == 2);
+  for (const Json& line : *lines)
+    CHECK(server.ids().count(line["metadata"]["x_request_id"].get<std::string>()) == 1);
+  const Json aggregate = *ParseJson(*ReadFile(dir / "o/profile_export_aiperf.json"));
+  CHECK(aggregate["request_count"]["avg"] == 10);
+  CHECK(aggregate["error_request_count"]["avg"] == 0);
+  CHECK(aggregate["time_to_first_token"]["unit"] == "ms");
+  CHECK(aggregate["time_to_first_token"]["min"].get<double>() >= 5);
+  CHECK(aggregate["output_sequence_length"]["p50"] == 3);
+  CHECK(aggregate["total_osl"]["avg"] == 30);
+}
+
+TEST_CASE("a failed request is an error in the exports and in none of their figures", "[live][H8]") {
+  if (NoProgram()) return;
+  // Every second answer breaks off after its first token.
+  std::atomic<int> number{0};
+  TokenServer server({.answer = [&](poolmark::test::RawConnection& connection, const std::string&, int) {
+    const std::string token =
+        poolmark::test::Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n");
+    if (number++ % 2 == 1) return connection.Write(poolmark::test::ChunkedHead() + token + "0\r\n\r\n");
+    return connection.Write(poolmark::test::ChunkedHead() + token +
+                            poolmark::test::Chunk("data: [DONE]\n\n") + "0\r\n\r\n");
+  }});
+  const TempDir dir;
+  REQUIRE(Poolmark(Quick(server, {"-c", "1", "-n", "8", "--out", dir / "o", "--export", "aiperf"})).code ==
+          0);
+  const auto lines = ParseJsonLines(*ReadFile(dir / "o/profile_export.jsonl"), "p");
+  int failed = 0;
+  for (const Json& line : *lines) {
+    if (line["error"].is_null()) continue;
+    ++failed;
+    CHECK(line["error"]["type"] == "truncated");
+    CHECK(line["metrics"].empty());
+  }
+  CHECK(failed == 4);
+  const Json aggregate = *ParseJson(*ReadFile(dir / "o/profile_export_aiperf.json"));
+  CHECK(aggregate["request_count"]["avg"] == 4);
+  CHECK(aggregate["error_request_count"]["avg"] == 4);
+  REQUIRE(aggregate["error_summary"].size() == 1);
+  CHECK(aggregate["error_summary"][0]["count"] == 4);
 }
 
 TEST_CASE("the search for the knee stops where the limits no longer hold", "[live][E5]") {

@@ -1,4 +1,4 @@
 if(NOT POOLMARK_GRPC)
   set(_skip ON)
 endif()
-list(APPEND _libs poolmark_steps poolmark_stacks poolmark_spec)
+list(APPEND _libs poolmark_load poolmark_workload poolmark_steps poolmark_stacks poolmark_spec)

@@ -103,7 +103,8 @@ TEST_CASE("only requests that start inside the window count, and their drain cou
 }
 
 TEST_CASE("failed requests give no latency and miss every limit", "[E5][H8]") {
-  RequestAccumulator sums(0, 10, {{"slo", "", "", 0.5, 0.05, ""}});
+  RequestAccumulator sums(0, 10,
+                          {{"slo", "", "", 0.5, 0.05, "", 0.25}, {"strict", "", "", 0.5, 0.05, "", 0.26}});
   sums.Add(Request(1, 0.4, 0.04, 10));
   sums.Add(Request(2, 0.6, 0.04, 10));
   sums.Add(Request(3, 0.4, 0.06, 10));
@@ -116,6 +117,8 @@ TEST_CASE("failed requests give no latency and miss every limit", "[E5][H8]") {
   const Goodput& goodput = figures.goodput.at(0);
   CHECK(goodput.good_per_second == Approx(0.1));
   CHECK(goodput.share == Approx(0.25));
+  CHECK(goodput.met == true);
+  CHECK(figures.goodput.at(1).met == false);
   CHECK(goodput.share_ttft == Approx(0.5));
   CHECK(goodput.share_tpot == Approx(0.5));
   CHECK(goodput.curve.front().second == 0);
@@ -133,6 +136,10 @@ TEST_CASE("the presets that ship are the published limits", "[E5]") {
   CHECK(picked->at(0).tpot_seconds == 0.04);
   CHECK(picked->at(1).ttft_seconds == 0.125);
   for (const Slo& slo : *all) CHECK_FALSE(slo.source.empty());
+  // MLPerf limits a 99th percentile, DistServe asks for 90 % of the requests.
+  for (const Slo& slo : *all) CHECK(slo.share == (slo.name.starts_with("mlperf-") ? 0.99 : 0.9));
+  CHECK_FALSE(ReadSlos("- {name: a, ttft: 1s, tpot: 1s, source: s, share: 1.5}", "x").ok());
+  CHECK_FALSE(ReadSlos("- {name: a, ttft: 1s, tpot: 1s, source: s}", "x")->at(0).share.has_value());
   CHECK_THAT(std::string(PickSlos(*all, {"mlperf"}).status().message()), Catch::Contains("known: "));
 }
 
