@@ -42,7 +42,9 @@ Status TimelineMerge::Read(const std::string& path, double shift_s) {
     POOLMARK_ASSIGN_OR_RETURN(Json json, ParseJson(line, where));
     if (!json.is_object() || !json.contains("t") || !json["t"].is_number())
       return InvalidInput(where, "it is no line of a timeline");
-    lines[SecondOf(json["t"].get<double>() + shift_s)] = std::move(json);
+    // The right side of an assignment comes first: the second is read before the line is moved away.
+    const int64_t second = SecondOf(json["t"].get<double>() + shift_s);
+    lines[second] = std::move(json);
   }
 }
 

@@ -290,8 +290,11 @@ std::optional<JobRunner::Decision> JobRunner::DoVerify() {
   StepOutcome outcome = Verify(&run_, *stack_, cycle_number_, &verified_);
   manifest_.Engines(run_, *stack_, verified_);
   (void)manifest_.Write();
-  // A process that died explains more than the check that noticed.
+  // A process that died explains more than the check that noticed; its end may be heard of a moment later.
   if (outcome.kind == StepOutcome::Kind::kFailed) {
+    const Nanoseconds until = run_.clock->Steady() + 2 * environment_.registry->timing().heartbeat;
+    while (!watch_->FirstDeath() && run_.clock->Steady() < until && WaitFor(run_.stop, run_.timing.poll)) {
+    }
     if (auto death = watch_->FirstDeath()) {
       outcome.reasons.insert(outcome.reasons.begin(), DeathReason(&run_, *death, "process_died"));
       outcome.kind = StepOutcome::Kind::kInterrupted;

