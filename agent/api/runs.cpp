@@ -403,6 +403,7 @@ void Runs::Janitor(std::stop_token stop) {
     std::shared_ptr<ActiveRun> dead;
     RunInfo info;
     bool again = false;
+    int guard = 0;
     {
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, stop, std::chrono::seconds(10), [this] { return !ended_.empty(); });
@@ -421,11 +422,12 @@ void Runs::Janitor(std::stop_token stop) {
         active_.erase(found);
       }
       if (auto pid = guard_pids_.find(run); pid != guard_pids_.end()) {
-        process::ReapGuard(pid->second);
+        guard = pid->second;
         guard_pids_.erase(pid);
       }
     }
     dead.reset();  // joins its threads, without our lock
+    if (guard != 0) process::ReapGuard(guard);
     info = InfoOf(run);
     guard::RunState state = guard::Fold(guard::ReadLedger(JoinPath(info.directory, "ledger")).records);
     constexpr int kMostSweeps = 3;

@@ -98,7 +98,11 @@ Result<int> StartGuard(const GuardStart& start) {
 }
 
 void ReapGuard(int pid) {
-  waitpid(pid, nullptr, WNOHANG);
+  // Its connection closes a moment before it has ended.
+  const auto end = RealClock().Steady() + std::chrono::seconds(2);
+  while (waitpid(pid, nullptr, WNOHANG) == 0 && RealClock().Steady() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 }  // namespace poolmark::process

@@ -15,7 +15,7 @@ struct SourceFacts {
   std::optional<int64_t> input_tokens, output_tokens;  // of every request, where they are all alike
   std::optional<uint64_t> requests;                    // asked for
   std::optional<uint64_t> seed;                        // of the prompts
-  std::string workload_json;  // of a plan file; "": none
+  std::string workload_json;                           // of a plan file; "": none
   std::string plan_sha256;  // of the plan without what differs from worker to worker; "": no plan file
 };
 
@@ -24,9 +24,10 @@ Json SettingsJson(const LoadOptions& options, int processes);
 Json SloJson(const Slo& slo);
 Result<Slo> SloOfJson(const Json& json);
 // As JSON text.
-Result<std::string> DescribeLoad(const LoadOptions& options, int processes, const std::optional<Nanoseconds>& start_at_wall,
-                  const std::optional<Slo>& slo, const SourceFacts& source,
-                  const std::vector<std::string>& source_notes);
+Result<std::string> DescribeLoad(const LoadOptions& options, int processes,
+                                 const std::optional<Nanoseconds>& start_at_wall,
+                                 const std::optional<Slo>& slo, const SourceFacts& source,
+                                 const std::vector<std::string>& source_notes);
 // The users, arrivals or speed-up of a described load and its duration, as far as a summary needs them.
 Result<LoadOptions> OptionsOfDescription(const Json& load);
 

@@ -169,7 +169,8 @@ class Planner {
     for (const PlannedCycle& cycle : plan.cycles) {
       for (PlannedRepeat repeat : cycle.repeats) {
         repeat.repeat = job_.repeats;
-        const std::string id = LoadId(*plan.stack(cycle.stack), repeat, 999, load_machines_.size() > 1 ? "load00" : "load");
+        const std::string id =
+            LoadId(*plan.stack(cycle.stack), repeat, 999, load_machines_.size() > 1 ? "load00" : "load");
         if (id.size() <= 63 || !told.insert(id).second) continue;  // IsName
         Refuse(absl::StrCat("workload ", repeat.workload),
                absl::StrCat("its loads' processes would be called '", id, "', which is too long by ",
