@@ -161,7 +161,7 @@ TEST_CASE("a log flood is bounded, its head kept, and a closed log is no end", "
   fixture.StartShell(
       "flood", "echo first; head -c 60000000 /dev/zero; echo last; exec >/dev/null 2>&1; exec sleep 1000");
   guard::LogReader reader(fixture.run_dir() + "/logs/flood/log");
-  REQUIRE(WaitFor([&] { return reader.End() == 60'000'000 + 6 + 5; }));
+  REQUIRE(WaitFor([&] { return reader.End() == 60'000'000 + 6 + 5; }, seconds(120)));
   CHECK(reader.Read(0, 6).data == "first\n");
   CHECK(reader.Read(reader.End() - 5, 10).data == "last\n");
   guard::LogPiece piece = reader.Read(5u << 20, 10);

@@ -6,6 +6,7 @@
 
 #include "tests/component/load/fixture.h"
 #include "tests/support/front.h"
+#include "tests/support/kernel_stamps.h"
 #include "tests/support/token_server.h"
 
 namespace poolmark::load::test {
@@ -13,6 +14,7 @@ namespace poolmark::load::test {
 using poolmark::test::Chunk;
 using poolmark::test::ChunkedHead;
 using poolmark::test::Front;
+using poolmark::test::KernelStamps;
 using poolmark::test::RawConnection;
 using poolmark::test::RawServer;
 using poolmark::test::TempDir;
@@ -35,6 +37,8 @@ std::string Stream(int tokens) {
 }  // namespace
 
 TEST_CASE("exactly c requests are in flight, and each planned request is sent once", "[live][C21][D1]") {
+  const KernelStamps stamps;
+  REQUIRE(stamps.on());
   for (const int loops : {1, 2, 3}) {
     TokenServer server({.tokens = 3, .first = milliseconds(3), .between = milliseconds(1)});
     ListedSource source = ListedSource::Single(120);
@@ -66,6 +70,8 @@ TEST_CASE("exactly c requests are in flight, and each planned request is sent on
 }
 
 TEST_CASE("IPv6, Unix sockets, TLS and several servers carry a load", "[live]") {
+  const KernelStamps stamps;
+  REQUIRE(stamps.on());
   const TempDir dir;
   TokenServer v4({});
   TokenServer v6({.ipv6 = true});
