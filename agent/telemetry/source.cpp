@@ -60,7 +60,14 @@ Reading PageSource::Read() {
   if (!response.ok()) return Failed(std::string(response.status().message()));
   if (response->status != 200)
     return Failed(absl::StrCat(options_.url.ToString(), " answered with status ", response->status));
-  return ReadingOf(response->body, *options_.dialect, options_.power_refused);
+  Reading reading = ReadingOf(response->body, *options_.dialect, options_.power_refused);
+  // A page without any series may belong to a program that has not begun to count. One that had some and lost
+  // all of them is no reading: what it said before must not pass for what it says now.
+  if (reading.failure.empty() && reading.points.empty() && had_series_)
+    return Failed(
+        absl::StrCat(options_.url.ToString(), " answered, but none of its series is there any more"));
+  had_series_ = had_series_ || !reading.points.empty();
+  return reading;
 }
 
 RedisSource::RedisSource(std::string label, Nanoseconds interval, Nanoseconds timeout, std::string host,

@@ -50,6 +50,7 @@ class PageSource final : public Source {
 
  private:
   Options options_;
+  bool had_series_ = false;
 };
 // The points of one page; apart for tests.
 Reading ReadingOf(std::string_view page, const prom::Dialect& dialect, const std::string& power_refused);

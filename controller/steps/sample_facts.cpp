@@ -95,6 +95,17 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
         if (const auto scrapes = log->scrapes.find(process.spec.id()); scrapes != log->scrapes.end()) {
           const auto after = std::upper_bound(scrapes->second.begin(), scrapes->second.end(), window.from);
           if (after != scrapes->second.begin()) engine.counters_from = Seconds(*(after - 1));
+          // M7: counters are read after the drain. A page that failed before it leaves values of some earlier
+          // moment, which must not stand for the end.
+          if (scrapes->second.empty() || scrapes->second.back() < window.drained) {
+            engine.unreadable =
+                absl::StrCat("its counters could not be read after the load; the last reading is from ",
+                             scrapes->second.empty()
+                                 ? std::string("before it")
+                                 : absl::StrCat(FormatDuration(std::chrono::floor<std::chrono::seconds>(
+                                                    std::max(scrapes->second.back(), Nanoseconds(0)))),
+                                                " into it"));
+          }
         }
         if (!change.read) engine.unreadable = "no counter of this engine was sampled";
         if (const PlannedProcess* cache = CacheOf(stack, process))
