@@ -107,6 +107,11 @@ void FakeEngine::Serve(const http::ServerRequest& request, http::ResponseWriter&
   if (request.path == "/version" && !options_.version.empty()) {
     return writer.Send(200, "application/json", Json({{"version", options_.version}}).dump());
   }
+  if (request.path == "/v1/models" && !options_.models.empty()) {
+    Json data = Json::array();
+    for (const std::string& model : options_.models) data.push_back({{"id", model}});
+    return writer.Send(200, "application/json", Json({{"data", data}}).dump());
+  }
   if (request.path == "/tokenize") {
     Json body = Json::parse(request.body);
     std::string text = body.contains("messages")

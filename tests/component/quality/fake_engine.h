@@ -40,7 +40,8 @@ struct FakeEngineOptions {
   std::function<std::string(int measured)> page;
   // A text tokenized alone gets one more token in front, as with SentencePiece's mark for the first space.
   bool leading_token = false;
-  std::string version = "9.9.9";  // "" for none
+  std::string version = "9.9.9";    // "" for none
+  std::vector<std::string> models;  // what /v1/models lists; empty: no such path
 };
 
 class FakeEngine {

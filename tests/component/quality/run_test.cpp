@@ -7,6 +7,7 @@
 #include "common/quality/analyze.h"
 #include "common/quality/codec.h"
 #include "common/quality/plan.h"
+#include "common/quality/report_text.h"
 #include "common/quality/runner.h"
 #include "tests/component/quality/bench_setup.h"
 #include "tests/support/temp_dir.h"
@@ -291,56 +292,32 @@ TEST_CASE("a metrics page that cannot be read is refused before the run", "[K16]
   CHECK(engine.bodies().empty());
 }
 
-TEST_CASE("counters that cannot be read for a while are missing, no zeros and no restart", "[K16][K25]") {
-  const std::string broken = GENERATE("500", "<html></html>",
-                                      "# TYPE lmcache_blend_lookup_requested_tokens_total "
-                                      "counter\nlmcache_blend_lookup_requested_tokens_total NaN\n");
-  CAPTURE(broken);
-  test::QualityBench bench;
-  test::FakeEngineOptions options;
-  options.answer = [](const std::string& question, int) {
-    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
-  };
-  test::FakeEngine reference(options);
-  options.page = [&](int measured) { return measured >= 4 && measured < 13 ? broken : std::string(); };
-  test::FakeEngine candidate(options);
-  bench.options.reference_url = reference.url();
-  bench.options.candidate_url = candidate.url();
-  bench.options.blend_metrics_url = candidate.metrics_url();
+TEST_CASE("an engine that is not there is refused before anything changes", "[K5]") {
+  QualityBench bench;
+  FakeEngineOptions options;
+  options.answer = Right;
+  FakeEngine engine(options);
+  bench.options.reference_url = engine.url();
+  bench.options.candidate_url = engine.url();
   bench.Run();
-  LoadedDirectory loaded = Directory(bench.out()).Load(false).value();
-  const Pass& pass = loaded.passes.back();
-  for (size_t i = 3; i < 12; ++i) CHECK_FALSE(pass.answers[i].counters.has_value());
-  REQUIRE(pass.answers[12].counters);  // holds the ten questions' tokens
-  CHECK(pass.answers[12].counters->requested_tokens > 8 * pass.answers[2].counters->requested_tokens);
-  Analysis analysis = Analyze(loaded, {}, nullptr).value();
-  CHECK(analysis.summary.verdict == Verdict::kPass);
-  CHECK(analysis.summary.engagement.min_window_share > 0.5);
-  CHECK_FALSE(analysis.rows[5].blend_share.has_value());
-  std::string warnings;
-  for (const std::string& warning : analysis.warnings) warnings += warning + "\n";
-  CHECK_THAT(warnings, Catch::Contains("after 9 questions (first q3)"));
+  const std::string before = ReadFile(bench.out() + "/arm_candidate.json").value();
+  bench.options.reference_url = "";
+  bench.options.tokenize_url = engine.url();
+  bench.options.candidate_url = "http://127.0.0.1:1";
+  CHECK_THAT(std::string(bench.TryRun().status().message()), Catch::Contains("cannot be reached"));
+  CHECK(ReadFile(bench.out() + "/arm_candidate.json").value() == before);
+
+  options.models = {"other", "another"};
+  FakeEngine strange(options);
+  bench.options.candidate_url = strange.url();
+  CHECK_THAT(std::string(bench.TryRun().status().message()),
+             Catch::Contains("does not serve the model 'm', it serves other, another"));
+  CHECK(strange.measured() == 0);
 }
 
-TEST_CASE("a metrics page that dies before the end leaves the last reading, or loses the pass aloud",
-          "[K16]") {
-  const int dies_after = GENERATE(10, 1);
-  test::QualityBench bench;
-  test::FakeEngineOptions options;
-  test::FakeEngine reference(options);
-  options.page = [&](int measured) { return measured >= dies_after ? "500" : ""; };
-  test::FakeEngine candidate(options);
-  bench.options.candidate_url = candidate.url();
-  bench.options.blend_metrics_url = candidate.metrics_url();
-  auto report = bench.TryRun();
-  if (dies_after == 1) {
-    CHECK_THAT(std::string(report.status().message()), Catch::Contains("candidate, which is lost"));
-    return;
-  }
-  REQUIRE(report.ok());
-  CHECK_THAT(bench.notes, Catch::Contains("the last reading, after q8"));
-  const Arm arm = DecodeArm(ReadFile(bench.out() + "/arm_candidate.json").value(), "arm").value();
-  CHECK(arm.counters->requested_tokens > 0);
+TEST_CASE("what terminals obey is shown, not sent") {
+  CHECK(Printable("a\x1b[2J\u009b1mb\u202e.\n\u00e9") ==
+        std::string("a\\x1b[2J\\u009b1mb\xef\xbf\xbd") + ".\\n\u00e9");
 }
 
 TEST_CASE("passages stand on chunks whatever a tokenizer does at the beginning of a text", "[K11][K14]") {
