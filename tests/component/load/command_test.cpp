@@ -324,7 +324,7 @@ TEST_CASE("users of an agentic plan begin within their sessions, as many as the 
                          {"model", "m"}}},
                        {"load", {{"concurrency", users}}},
                        {"think_scale", 0},
-                       {"max_requests", 60},
+                       {"max_requests", 400},
                        {"out", dir / "o"}};
     REQUIRE(AtomicWriteFile(dir / "plan.json", *DumpJson(plan)).ok());
     const Done done = Poolmark({"--plan", dir / "plan.json"});
