@@ -144,6 +144,9 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   listen.identity_dir = identity;
   listen.streams = &s.streams;
   listen.cluster = s.authority->cluster();
+  // A thousand agents that come back at once wait for the store; without a thread a call would be refused.
+  // They are made when they are needed.
+  listen.max_sync_threads = 256;
   listen.audit = s.audit;
   listen.is_revoked = [&s](const rpc::Identity& caller) { return s.authority->IsRevoked(caller.serial); };
   POOLMARK_ASSIGN_OR_RETURN(s.server,

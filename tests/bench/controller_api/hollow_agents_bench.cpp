@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -38,16 +39,46 @@ using std::chrono::steady_clock;
 struct Shared {
   std::atomic<int> registered{0};
   std::atomic<uint64_t> beats{0}, failed{0};
-  std::mutex mutex;
-  std::vector<double> round_trips;  // ms
-  steady_clock::time_point first_failure{};
-  double back_after = -1;  // s, of the last restart
+  std::mutex mutex;                          // all below
+  std::vector<double> round_trips;           // ms
+  steady_clock::time_point first_failure{};  // of the controller of `newest`
+  uint64_t newest = 0;                       // the highest controller epoch that answered
+  int at_newest = 0;                         // agents registered with it
+  double back_after = -1;  // s, of the last restart: from the first failure until all are at `newest`
+  std::map<int, uint64_t> failures;  // by status code
+  // A first failure counts as the begin of a restart unless the same controller answers somebody after it.
+  void Answered(bool ok, int code, uint64_t epoch) {
+    std::lock_guard lock(mutex);
+    if (!ok) ++failures[code];
+    if (epoch != newest) return;
+    if (ok) {
+      first_failure = {};
+    } else if (first_failure == steady_clock::time_point{}) {
+      first_failure = steady_clock::now();
+    }
+  }
+  // An agent registered with a controller of this epoch for the first time. Those that have not noticed yet
+  // that the one before is gone do not count.
+  void Registered(uint64_t epoch, int agents) {
+    std::lock_guard lock(mutex);
+    if (epoch > newest) {
+      newest = epoch;
+      at_newest = 0;
+    }
+    if (epoch != newest || ++at_newest != agents || first_failure == steady_clock::time_point{}) return;
+    back_after = std::chrono::duration<double>(steady_clock::now() - first_failure).count();
+    first_failure = {};
+    std::fprintf(stderr, "all %d registered again after %.1f s\n", agents, back_after);
+  }
 };
 
 class Hollow {
  public:
-  Hollow(std::string name, std::shared_ptr<grpc::Channel> channel, Shared* shared)
-      : name_(std::move(name)), shared_(*shared), stub_(v1::AgentRegistryService::NewStub(channel)) {}
+  Hollow(std::string name, std::shared_ptr<grpc::Channel> channel, Shared* shared, int agents)
+      : name_(std::move(name)),
+        shared_(*shared),
+        agents_(agents),
+        stub_(v1::AgentRegistryService::NewStub(channel)) {}
 
   // One call at a time; the next is due when the last has ended and its pause is over.
   bool Due(steady_clock::time_point now) const { return !busy_ && now >= next_; }
@@ -81,6 +112,7 @@ class Hollow {
     register_.mutable_facts()->set_cpus(64);
     stub_->async()->Register(context_.get(), &register_, &answer_, [this](grpc::Status status) {
       if (status.ok()) {
+        if (answer_.controller_epoch() != epoch_) shared_.Registered(answer_.controller_epoch(), agents_);
         epoch_ = answer_.controller_epoch();
         is_registered_ = true;
         ++shared_.registered;
@@ -92,23 +124,25 @@ class Hollow {
     return std::chrono::duration<double, std::milli>(steady_clock::now() - began_).count();
   }
   void End(const grpc::Status& status, bool again) {
+    // As an agent does: a beat that failed is sent again; only the controller's word means registering again.
     milliseconds pause(2000);
-    if (!status.ok() || again) {
-      if (is_registered_) {
-        is_registered_ = false;
-        --shared_.registered;
-        std::lock_guard lock(shared_.mutex);
-        if (shared_.first_failure == steady_clock::time_point{}) shared_.first_failure = steady_clock::now();
-      }
-      if (!status.ok()) ++shared_.failed;
-      pause = milliseconds(again ? 0 : 500 + std::rand() % 1500);
+    if (again && is_registered_) {
+      is_registered_ = false;
+      --shared_.registered;
     }
+    if (again) pause = milliseconds(0);
+    if (!status.ok()) {
+      ++shared_.failed;
+      pause = milliseconds(500 + std::rand() % 1500);
+    }
+    if (!again) shared_.Answered(status.ok(), static_cast<int>(status.error_code()), epoch_);
     next_ = steady_clock::now() + pause + milliseconds(std::rand() % 400 - 200);
     busy_ = false;
   }
 
   const std::string name_;
   Shared& shared_;
+  const int agents_;
   std::unique_ptr<v1::AgentRegistryService::Stub> stub_;
   std::unique_ptr<grpc::ClientContext> context_;
   v1::RegisterRequest register_;
@@ -164,7 +198,7 @@ int Run(int argc, char** argv) {
   for (int i = 0; i < agents; ++i) {
     char name[16];
     std::snprintf(name, sizeof name, "h%04d", i);
-    hollow.push_back(std::make_unique<Hollow>(name, channel(rpc::Role::kAgent, name), &shared));
+    hollow.push_back(std::make_unique<Hollow>(name, channel(rpc::Role::kAgent, name), &shared, agents));
   }
   std::fprintf(stderr, "%d certificates signed\n", agents);
   const auto begin = steady_clock::now();
@@ -200,12 +234,6 @@ int Run(int argc, char** argv) {
     if (shared.registered == agents) {
       const double since = std::chrono::duration<double>(now - begin).count();
       if (all_after < 0) all_after = since;
-      std::lock_guard lock(shared.mutex);
-      if (shared.first_failure != steady_clock::time_point{}) {
-        shared.back_after = std::chrono::duration<double>(now - shared.first_failure).count();
-        shared.first_failure = {};
-        std::fprintf(stderr, "all %d registered again after %.1f s\n", agents, shared.back_after);
-      }
     }
     std::this_thread::sleep_for(milliseconds(5));
   }
@@ -215,6 +243,9 @@ int Run(int argc, char** argv) {
   {
     std::lock_guard lock(shared.mutex);
     trips = shared.round_trips;
+    for (const auto& [code, count] : shared.failures)
+      std::fprintf(stderr, "%llu calls failed with status %d\n", static_cast<unsigned long long>(count),
+                   code);
   }
   std::printf(
       "{\"agents\":%d,\"registered\":%d,\"all_registered_s\":%.1f,\"registered_again_s\":%.1f,\"beats\":%llu,"
