@@ -42,6 +42,7 @@ struct Shared {
   std::mutex mutex;                          // all below
   std::vector<double> round_trips;           // ms
   steady_clock::time_point first_failure{};  // of the controller of `newest`
+  steady_clock::time_point restart_began{};  // first failure of the controller before `newest`
   uint64_t newest = 0;                       // the highest controller epoch that answered
   int at_newest = 0;                         // agents registered with it
   double back_after = -1;  // s, of the last restart: from the first failure until all are at `newest`
@@ -64,10 +65,12 @@ struct Shared {
     if (epoch > newest) {
       newest = epoch;
       at_newest = 0;
+      // Kept apart: the first agents that are back beat well while others still come.
+      restart_began = first_failure;
+      first_failure = {};
     }
-    if (epoch != newest || ++at_newest != agents || first_failure == steady_clock::time_point{}) return;
-    back_after = std::chrono::duration<double>(steady_clock::now() - first_failure).count();
-    first_failure = {};
+    if (epoch != newest || ++at_newest != agents || restart_began == steady_clock::time_point{}) return;
+    back_after = std::chrono::duration<double>(steady_clock::now() - restart_began).count();
     std::fprintf(stderr, "all %d registered again after %.1f s\n", agents, back_after);
   }
 };
