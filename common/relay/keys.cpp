@@ -1,48 +1,15 @@
 #include "common/relay/keys.h"
 
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/rand.h>
-#include <openssl/x509.h>
-#include <openssl/x509v3.h>
 
 #include <chrono>
 #include <memory>
 
 #include "common/base/digest.h"
+#include "common/base/openssl.h"
 #include "common/relay/pin.h"
 
 namespace poolmark::relay {
-namespace {
-
-template <auto Free>
-struct Freed {
-  template <class T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using KeyPtr = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
-using CertPtr = std::unique_ptr<X509, Freed<X509_free>>;
-using BioPtr = std::unique_ptr<BIO, Freed<BIO_free_all>>;
-
-Status Failed(const char* doing) {
-  char text[256] = "no detail";
-  if (unsigned long code = ERR_peek_last_error(); code != 0)  // NOLINT: OpenSSL's type
-    ERR_error_string_n(code, text, sizeof text);
-  ERR_clear_error();
-  return Internal("relay key", std::string(doing) + ": " + text);
-}
-
-std::string TextOf(BIO* bio) {
-  char* data = nullptr;
-  const auto size = BIO_get_mem_data(bio, &data);
-  return std::string(data, static_cast<size_t>(size));
-}
-
-}  // namespace
 
 std::string PinOf(X509* certificate) {
   unsigned char* der = nullptr;
@@ -65,9 +32,9 @@ Result<std::string> PinOf(const std::string& certificate_pem) {
 Result<Key> MakeKey(const std::string& name, Nanoseconds wall, Nanoseconds life) {
   KeyPtr key(EVP_EC_gen("P-256"));
   CertPtr certificate(X509_new());
-  if (!key || !certificate) return Failed("making a key");
+  if (!key || !certificate) return OpensslError("making a key");
   unsigned char serial[16];
-  if (RAND_bytes(serial, sizeof serial) != 1) return Failed("drawing a serial number");
+  if (RAND_bytes(serial, sizeof serial) != 1) return OpensslError("drawing a serial number");
   serial[0] &= 0x7f;
   BIGNUM* number = BN_bin2bn(serial, sizeof serial, nullptr);
   BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate.get()));
@@ -87,12 +54,12 @@ Result<Key> MakeKey(const std::string& name, Nanoseconds wall, Nanoseconds life)
       X509_add_ext(certificate.get(), no_ca, -1) == 1 && X509_set_pubkey(certificate.get(), key.get()) == 1;
   X509_EXTENSION_free(no_ca);
   if (!filled || X509_sign(certificate.get(), key.get(), EVP_sha256()) == 0)
-    return Failed("making a certificate");
+    return OpensslError("making a certificate");
   BioPtr private_text(BIO_new(BIO_s_mem())), public_text(BIO_new(BIO_s_mem()));
   if (!private_text || !public_text ||
       PEM_write_bio_PrivateKey(private_text.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1 ||
       PEM_write_bio_X509(public_text.get(), certificate.get()) != 1) {
-    return Failed("writing the key");
+    return OpensslError("writing the key");
   }
   return Key{TextOf(private_text.get()), TextOf(public_text.get()), PinOf(certificate.get())};
 }

@@ -1,8 +1,5 @@
 #include "common/relay/relay.h"
 
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +15,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/openssl.h"
 #include "common/relay/pin.h"
 #include "common/relay/sockets.h"
 
@@ -26,19 +24,6 @@ namespace {
 
 constexpr size_t kBuffer = 64u << 10;
 constexpr Nanoseconds kConnect = std::chrono::seconds(10);
-
-template <auto Free>
-struct Freed {
-  template <class T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using ContextPtr = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
-using SslPtr = std::unique_ptr<SSL, Freed<SSL_free>>;
-using BioPtr = std::unique_ptr<BIO, Freed<BIO_free_all>>;
-using CertPtr = std::unique_ptr<X509, Freed<X509_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 
 // The whole trust of a link: the other end's public key is one of the pins, and its certificate is in its
 // time. That it holds the private key, TLS 1.3 itself proves.
@@ -58,8 +43,8 @@ int Verify(X509_STORE_CTX* store, void* accept) {
   return 1;
 }
 
-Result<ContextPtr> MakeContext(const Options& options) {
-  ContextPtr context(SSL_CTX_new(options.server ? TLS_server_method() : TLS_client_method()));
+Result<SslContextPtr> MakeContext(const Options& options) {
+  SslContextPtr context(SSL_CTX_new(options.server ? TLS_server_method() : TLS_client_method()));
   auto bio = [](const std::string& text) {
     return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
   };
@@ -99,7 +84,7 @@ struct Relay::State {
   };
 
   Options options;
-  ContextPtr context;
+  SslContextPtr context;
   Descriptor listener, wake;
   uint16_t port = 0;
   std::atomic<uint64_t> connections{0}, refused{0}, to_target{0}, from_target{0};

@@ -9,11 +9,6 @@
 namespace poolmark::controller {
 namespace {
 
-using rpc::CertPtr;
-using rpc::ExtensionPtr;
-using rpc::KeyPtr;
-using rpc::OpensslError;
-
 // 127 random bits: unique without a counter, positive, unguessable.
 bool SetRandomSerial(X509* certificate) {
   unsigned char bytes[16];
@@ -96,7 +91,7 @@ Result<std::string> SelfSign(const std::string& key_pem, const CertificatePlan& 
 Result<std::string> SignRequest(const std::string& request_pem, const CertificatePlan& plan,
                                 const std::string& ca_pem, const std::string& ca_key_pem) {
   if (request_pem.size() > 16384) return InvalidInput("certificate request", "it is longer than 16384 bytes");
-  rpc::RequestPtr request = rpc::ReadRequestPem(request_pem);
+  RequestPtr request = rpc::ReadRequestPem(request_pem);
   if (!request)
     return InvalidInput("certificate request", "it cannot be read",
                         "PEM with one PKCS#10 request is expected");

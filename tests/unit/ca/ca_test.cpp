@@ -87,10 +87,10 @@ TEST_CASE("requests that the CA must not sign") {
   CHECK_FALSE(cluster.ca().Sign(*rpc::MakeRequest(key, "n1"), rpc::Role::kNone, "n1", 1h).ok());
   CHECK_FALSE(cluster.ca().Sign(*rpc::MakeRequest(key, "N1,URI:x"), rpc::Role::kAgent, "N1,URI:x", 1h).ok());
   // An RSA key.
-  rpc::KeyPtr rsa(EVP_RSA_gen(2048));
-  rpc::BioPtr bio(BIO_new(BIO_s_mem()));
+  KeyPtr rsa(EVP_RSA_gen(2048));
+  BioPtr bio(BIO_new(BIO_s_mem()));
   PEM_write_bio_PKCS8PrivateKey(bio.get(), rsa.get(), nullptr, nullptr, 0, nullptr, nullptr);
-  auto request = rpc::MakeRequest(rpc::TextOf(bio.get()), "n1");
+  auto request = rpc::MakeRequest(TextOf(bio.get()), "n1");
   REQUIRE(request.ok());
   CHECK_FALSE(cluster.ca().Sign(*request, rpc::Role::kAgent, "n1", 1h).ok());
   // A request whose key was swapped after signing.
