@@ -99,7 +99,7 @@ class Writer {
   void Break(int level, bool more) {
     if (style_.indent > 0) {
       out_ += '\n';
-      out_.append(static_cast<size_t>(style_.indent * level), ' ');
+      out_.append(static_cast<size_t>(style_.indent) * static_cast<size_t>(level), ' ');
     } else if (more) {
       out_ += ' ';
     }

@@ -95,6 +95,18 @@ Json NodeToJson(const YAML::Node& node) {
   return nullptr;
 }
 
+// The whole text of a scalar as a number within the bounds.
+template <typename T>
+std::optional<T> Parsed(const YAML::Node& node, T low, T high) {
+  if (!node.IsScalar()) return std::nullopt;
+  const std::string& text = node.Scalar();
+  T number{};
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
+  if (!(number >= low && number <= high)) return std::nullopt;
+  return number;
+}
+
 }  // namespace
 
 std::optional<Value> Value::Parse(std::string_view yaml, const std::string& file, Errors* errors) {
@@ -149,29 +161,16 @@ std::optional<std::string> Value::Text() const {
 }
 
 std::optional<int64_t> Value::Whole(int64_t low, int64_t high) const {
-  int64_t number = 0;
-  if (node_.IsScalar()) {
-    const std::string& text = node_.Scalar();
-    auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && number >= low &&
-        number <= high)
-      return number;
-  }
-  Fail(absl::StrCat("is ", KindOf(node_), ", a whole number from ", low, " to ", high, " is needed"));
-  return std::nullopt;
+  const auto number = Parsed(node_, low, high);
+  if (!number)
+    Fail(absl::StrCat("is ", KindOf(node_), ", a whole number from ", low, " to ", high, " is needed"));
+  return number;
 }
 
 std::optional<double> Value::Number(double low, double high) const {
-  double number = 0;
-  if (node_.IsScalar()) {
-    const std::string& text = node_.Scalar();
-    auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && number >= low &&
-        number <= high)
-      return number;
-  }
-  Fail(absl::StrCat("is ", KindOf(node_), ", a number from ", low, " to ", high, " is needed"));
-  return std::nullopt;
+  const auto number = Parsed(node_, low, high);
+  if (!number) Fail(absl::StrCat("is ", KindOf(node_), ", a number from ", low, " to ", high, " is needed"));
+  return number;
 }
 
 std::optional<bool> Value::Flag() const {

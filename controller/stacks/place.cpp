@@ -10,23 +10,6 @@ namespace {
 constexpr uint32_t kFirstPort = 20000;
 constexpr uint32_t kPortCount = 10000;
 
-int LaunchStage(spec::Role role) {
-  switch (role) {
-    case spec::Role::kStore:
-    case spec::Role::kRelay:
-      return 0;
-    case spec::Role::kCache:
-      return 1;
-    case spec::Role::kEngine:
-    case spec::Role::kPrefill:
-    case spec::Role::kDecode:
-      return 2;
-    case spec::Role::kRouter:
-      return 3;
-  }
-  return 3;
-}
-
 bool IsEngine(spec::Role role) {
   return LaunchStage(role) == 2;
 }
@@ -90,6 +73,23 @@ void TakeGpus(const spec::StackSpec& stack, Instance* instance, std::map<std::st
 }
 
 }  // namespace
+
+int LaunchStage(spec::Role role) {
+  switch (role) {
+    case spec::Role::kStore:
+    case spec::Role::kRelay:
+      return 0;
+    case spec::Role::kCache:
+      return 1;
+    case spec::Role::kEngine:
+    case spec::Role::kPrefill:
+    case spec::Role::kDecode:
+      return 2;
+    case spec::Role::kRouter:
+      return 3;
+  }
+  return 3;
+}
 
 PortPool::PortPool(const std::vector<PoolMachine>& machines, uint64_t seed)
     : next_(static_cast<uint32_t>(seed % kPortCount)), left_(kPortCount) {

@@ -53,6 +53,10 @@ class PortPool {
   uint32_t left_;
 };
 
+// A launch goes by stages: 0 stores (and the links to them), 1 caches, 2 engines, 3 routers.
+constexpr int kLaunchStages = 4;
+int LaunchStage(spec::Role role);
+
 // All instances in launch order (stores, caches, engines, routers). What cannot be placed goes to `refusals`.
 std::vector<Instance> PlaceStack(const spec::StackSpec& stack, const std::vector<PoolMachine>& machines,
                                  const std::string& head, PortPool* ports, Errors* refusals);

@@ -5,29 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "controller/stacks/place.h"
 #include "controller/stacks/relay.h"
 
 namespace poolmark::controller {
 namespace {
 
-int StageOf(spec::Role role) {
-  switch (role) {
-    case spec::Role::kStore:
-    case spec::Role::kRelay:
-      return 0;
-    case spec::Role::kCache:
-      return 1;
-    case spec::Role::kEngine:
-    case spec::Role::kPrefill:
-    case spec::Role::kDecode:
-      return 2;
-    case spec::Role::kRouter:
-      return 3;
-  }
-  return 2;
-}
-constexpr int kStages = 4;
-constexpr const char* kStageNames[kStages] = {"stores", "caches", "engines", "routers"};
+constexpr const char* kStageNames[kLaunchStages] = {"stores", "caches", "engines", "routers"};
 
 }  // namespace
 
@@ -81,11 +65,11 @@ StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessW
     if (!made.ok()) return StepOutcome::Failed("launch_failed", std::string(made.status().message()));
     relay_files = *std::move(made);
   }
-  for (int stage = 0; stage < kStages; ++stage) {
+  for (int stage = 0; stage < kLaunchStages; ++stage) {
     std::map<std::string, std::vector<const PlannedProcess*>> by_machine;
     std::vector<std::string> ids, machines;
     for (const PlannedProcess& process : stack.processes) {
-      if (StageOf(process.role) != stage || process.attached) continue;
+      if (LaunchStage(process.role) != stage || process.attached) continue;
       by_machine[process.machine].push_back(&process);
       ids.push_back(process.spec.id());
     }

@@ -18,32 +18,6 @@ namespace poolmark::test {
 
 using namespace std::chrono_literals;
 
-bool WaitFor(const std::function<bool()>& done, Nanoseconds limit) {
-  Nanoseconds end = RealClock().Steady() + limit;
-  while (!done()) {
-    if (RealClock().Steady() > end) return false;
-    std::this_thread::sleep_for(5ms);
-  }
-  return true;
-}
-
-bool ProcessExists(int pid) {
-  auto stat = guard::ReadStat(pid);
-  return stat && stat->state != 'Z';
-}
-
-int FreePort() {
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  socklen_t length = sizeof address;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
 grpc::Status FakeRegistry::Register(grpc::ServerContext*, const v1::RegisterRequest* request,
                                     v1::RegisterResponse* response) {
   std::lock_guard lock(mutex);

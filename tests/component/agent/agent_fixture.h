@@ -17,12 +17,9 @@
 #include "poolmark/v1/agent.grpc.pb.h"
 #include "poolmark/v1/controller.grpc.pb.h"
 #include "tests/support/cluster.h"
+#include "tests/support/waiting.h"
 
 namespace poolmark::test {
-
-bool WaitFor(const std::function<bool()>& done, Nanoseconds limit = std::chrono::seconds(20));
-bool ProcessExists(int pid);
-int FreePort();
 
 // Answers like the controller's registry; what it says and saw is open to the test.
 class FakeRegistry final : public v1::AgentRegistryService::Service {

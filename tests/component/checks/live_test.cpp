@@ -10,11 +10,14 @@
 #include "agent/checks/checks.h"
 #include "agent/checks/line_rate.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/waiting.h"
 
 using namespace poolmark;
 using namespace poolmark::agent;
 
 namespace {
+
+using poolmark::test::FreePort;
 
 // A listener on a port that the system chose.
 struct Listener {
@@ -32,10 +35,6 @@ struct Listener {
   }
   ~Listener() { ::close(fd); }
 };
-
-uint16_t FreePort() {
-  return Listener("127.0.0.1").port;
-}
 
 v1::CheckResult Run(const std::string& id, const v1::CheckPlan& plan, const CheckContext& context) {
   v1::CheckResult out;

@@ -15,32 +15,6 @@
 
 namespace poolmark::test {
 
-bool WaitFor(const std::function<bool()>& done, Nanoseconds limit) {
-  Nanoseconds end = RealClock().Steady() + limit;
-  while (!done()) {
-    if (RealClock().Steady() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
-
-bool ProcessExists(int pid) {
-  auto stat = guard::ReadStat(pid);
-  return stat && stat->state != 'Z';
-}
-
-int FreePort() {
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  socklen_t length = sizeof address;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
 GuardFixture::GuardFixture(std::function<void(process::GuardStart*)> change) {
   run_dir_ = dir_ / "run";
   REQUIRE(MakeDirs(run_dir_, 0700).ok());

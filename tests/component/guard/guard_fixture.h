@@ -11,6 +11,7 @@
 #include "agent/process/guard_launcher.h"
 #include "common/base/clock.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/waiting.h"
 
 namespace poolmark::test {
 
@@ -18,12 +19,6 @@ using guard::Record;
 using process::GuardClient;
 using process::GuardReply;
 using process::GuardWatch;
-
-// True as soon as `done` is, at most after `limit`.
-bool WaitFor(const std::function<bool()>& done, Nanoseconds limit = std::chrono::seconds(20));
-bool ProcessExists(int pid);
-// A port that nobody listens on now.
-int FreePort();
 
 class GuardFixture {
  public:

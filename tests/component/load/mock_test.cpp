@@ -11,6 +11,7 @@
 #include "common/load/quick_source.h"
 #include "tests/component/load/fixture.h"
 #include "tests/component/load/process.h"
+#include "tests/support/waiting.h"
 
 namespace poolmark::load::test {
 namespace {

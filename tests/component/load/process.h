@@ -29,7 +29,5 @@ class Process {
 
 // The bench's mock server, built from the shared directory once a process; "" when there is none.
 const std::string& MockServer();
-// A port of loopback that was free a moment ago, for programs that must be told one.
-uint16_t FreePort();
 
 }  // namespace poolmark::test

@@ -12,7 +12,6 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -20,6 +19,7 @@
 
 #include "common/relay/keys.h"
 #include "common/relay/sockets.h"
+#include "tests/support/waiting.h"
 
 namespace poolmark::relay {
 namespace {
@@ -95,15 +95,6 @@ std::string ReadAll(int fd, bool* clean) {
   }
 }
 
-// Both ends work in their own threads: what one end has shown the other may write down a moment later.
-bool Eventually(const std::function<bool()>& holds) {
-  for (int tries = 0; tries < 2000; ++tries) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(10ms);
-  }
-  return false;
-}
-
 struct Link {
   Echo store;
   Key head = KeyFor("head"), client_key = KeyFor("n1");
@@ -140,7 +131,7 @@ struct Link {
     return *std::move(relay);
   }
   bool Logged(const std::string& text) {
-    return Eventually([&] {
+    return test::WaitFor([&] {
       std::lock_guard lock(mutex);
       return !log.empty() && log.back().find(text) != std::string::npos;
     });
@@ -224,7 +215,7 @@ TEST_CASE("only the keys that an end was told are accepted", "[J2][live]") {
   SECTION("a client that expects another head") {
     auto other = link.Client(link.client_key, {KeyFor("head").pin});
     CHECK(GetsNothing(other->port()));
-    CHECK(Eventually([&] { return other->totals().refused == 1; }));
+    CHECK(test::WaitFor([&] { return other->totals().refused == 1; }));
     CHECK(link.store.accepted() == 0);
   }
   SECTION("a certificate out of its time") {

@@ -21,6 +21,7 @@
 #include "common/rpc/server.h"
 #include "poolmark/v1/controller.grpc.pb.h"
 #include "tests/support/cluster.h"
+#include "tests/support/waiting.h"
 
 extern char** environ;  // NOLINT
 
@@ -114,15 +115,6 @@ Status Ask(const std::string& address, const std::string& identity, std::chrono:
   return Call(*stub, &v1::ControllerService::Stub::GetVersion, v1::GetVersionRequest(), within).status();
 }
 
-bool Eventually(const std::function<bool()>& condition) {
-  auto end = std::chrono::steady_clock::now() + 20s;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(20ms);
-  }
-  return true;
-}
-
 }  // namespace
 
 TEST_CASE("flooded server", "[.]") {
@@ -160,7 +152,7 @@ TEST_CASE("a flood past the descriptor limit keeps nobody out, during and after"
     INFO("after round " << round << ": " << after);
     CHECK(after.ok());
   }
-  CHECK(Eventually([&] { return child.Descriptors() <= base + 3; }));
+  CHECK(test::WaitFor([&] { return child.Descriptors() <= base + 3; }));
 }
 
 TEST_CASE("a flood from many sources makes room for a caller with a certificate", "[live]") {
@@ -186,8 +178,8 @@ TEST_CASE("connections that never make a call are closed") {
   REQUIRE(server.ok());
   {
     Flood silent("127.0.0.1", (*server)->address(), 20);
-    CHECK(Eventually([&] { return (*server)->counts().accepted == 20; }));
-    CHECK(Eventually([&] { return (*server)->counts().live == 0; }));
+    CHECK(test::WaitFor([&] { return (*server)->counts().accepted == 20; }));
+    CHECK(test::WaitFor([&] { return (*server)->counts().live == 0; }));
   }
   // The pending cap: the oldest goes, the newest stays.
   (*server)->Shutdown(100ms);
@@ -196,9 +188,9 @@ TEST_CASE("connections that never make a call are closed") {
   server = Server::Start(options, {&service});
   REQUIRE(server.ok());
   Flood silent("127.0.0.3", (*server)->address(), 50);
-  CHECK(Eventually([&] { return (*server)->counts().accepted == 50; }));
+  CHECK(test::WaitFor([&] { return (*server)->counts().accepted == 50; }));
   CHECK((*server)->counts().evicted_pending == 45);
-  CHECK(Eventually([&] { return (*server)->counts().live <= 5; }));
+  CHECK(test::WaitFor([&] { return (*server)->counts().live <= 5; }));
   CHECK(Ask((*server)->address(), cluster.Identity(Role::kViewer, "vera")).ok());
 }
 

@@ -17,27 +17,13 @@
 
 #include "agent/sim/resp.h"
 #include "common/base/json.h"
+#include "tests/support/waiting.h"
 
 extern char** environ;
 
 namespace poolmark::test {
-namespace {
 
 using namespace std::chrono_literals;
-
-int FreePort() {
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  socklen_t size = sizeof address;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
-}  // namespace
 
 Child::Child(const std::string& program, std::vector<std::string> arguments,
              std::vector<std::string> environment) {

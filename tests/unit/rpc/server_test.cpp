@@ -13,6 +13,7 @@
 #include "controller/ca/sign.h"
 #include "poolmark/v1/controller.grpc.pb.h"
 #include "tests/support/cluster.h"
+#include "tests/support/waiting.h"
 
 namespace poolmark::rpc {
 namespace {
@@ -134,15 +135,6 @@ struct Fixture {
   Service service;
   std::unique_ptr<Server> server;
 };
-
-bool Eventually(const std::function<bool()>& condition, std::chrono::seconds within = 10s) {
-  auto end = std::chrono::steady_clock::now() + within;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(5ms);
-  }
-  return true;
-}
 
 // A certificate that the CA would not give: other times, other URIs.
 std::string OddIdentity(Fixture& fixture, const std::string& name, const std::string& uri, Nanoseconds from,
@@ -285,7 +277,7 @@ TEST_CASE("streams arrive whole and in order, and carry their failure", "[live]"
   CHECK(ErrorOf(end).hint == "list them");
   end = fixture.Watch(*stub, "dropped", [](auto&) { return true; });
   CHECK(end.code() == absl::StatusCode::kInternal);
-  CHECK(Eventually([&] { return fixture.streams.open() == 0; }));
+  CHECK(test::WaitFor([&] { return fixture.streams.open() == 0; }));
 }
 
 TEST_CASE("a client that leaves ends its stream on the server", "[live]") {
@@ -293,14 +285,14 @@ TEST_CASE("a client that leaves ends its stream on the server", "[live]") {
   auto stub = fixture.Stub(fixture.cluster.Identity(Role::kViewer, "vera"));
   int got = 0;
   CHECK(fixture.Watch(*stub, "endless", [&](auto&) { return ++got < 5; }).ok());
-  CHECK(Eventually([&] { return fixture.service.stopped == 1 && fixture.streams.open() == 0; }));
+  CHECK(test::WaitFor([&] { return fixture.service.stopped == 1 && fixture.streams.open() == 0; }));
   std::stop_source stop;
   std::jthread later([&] { stop.request_stop(); });
   CHECK(fixture
             .Watch(
                 *stub, "silent", [](auto&) { return true; }, stop.get_token())
             .code() == absl::StatusCode::kCancelled);
-  CHECK(Eventually([&] { return fixture.streams.open() == 0; }));
+  CHECK(test::WaitFor([&] { return fixture.streams.open() == 0; }));
 }
 
 TEST_CASE("uploads: whole, refused early, abandoned", "[live]") {
@@ -328,17 +320,17 @@ TEST_CASE("uploads: whole, refused early, abandoned", "[live]") {
     }
     CHECK(writer->Finish().error_code() == grpc::StatusCode::INVALID_ARGUMENT);
   }
-  REQUIRE(Eventually([&] { return fixture.streams.open() == 0; }));
+  REQUIRE(test::WaitFor([&] { return fixture.streams.open() == 0; }));
   {
     grpc::ClientContext context;
     v1::UploadInputResponse response;
     auto writer = stub->UploadInput(&context, &response);
     REQUIRE(writer->Write(chunk));
-    REQUIRE(Eventually([&] { return fixture.streams.open() == 1; }));
+    REQUIRE(test::WaitFor([&] { return fixture.streams.open() == 1; }));
     context.TryCancel();
     CHECK(writer->Finish().error_code() == grpc::StatusCode::CANCELLED);
   }
-  CHECK(Eventually([&] { return fixture.service.uploads_ended == 2 && fixture.streams.open() == 0; }));
+  CHECK(test::WaitFor([&] { return fixture.service.uploads_ended == 2 && fixture.streams.open() == 0; }));
 }
 
 TEST_CASE("shutdown ends in time with streams that nobody reads", "[live]") {
@@ -353,7 +345,7 @@ TEST_CASE("shutdown ends in time with streams that nobody reads", "[live]") {
     contexts.push_back(std::make_unique<grpc::ClientContext>());
     readers.push_back(stub->WatchJob(contexts.back().get(), request));  // never read
   }
-  REQUIRE(Eventually([&] { return fixture.streams.open() >= 10; }));
+  REQUIRE(test::WaitFor([&] { return fixture.streams.open() >= 10; }));
   auto start = std::chrono::steady_clock::now();
   fixture.server->Shutdown(1s);
   CHECK(std::chrono::steady_clock::now() - start < 8s);
@@ -370,7 +362,7 @@ TEST_CASE("revocation ends the streams of the revoked", "[live]") {
   Fixture fixture;
   auto stub = fixture.Stub(fixture.cluster.Identity(Role::kViewer, "vera"));
   std::jthread revoker([&] {
-    Eventually([&] { return fixture.streams.open() == 1; });
+    test::WaitFor([&] { return fixture.streams.open() == 1; });
     fixture.streams.CancelIf([](const Identity& who) { return who.name == "vera"; });
   });
   CHECK_FALSE(fixture.Watch(*stub, "silent", [](auto&) { return true; }).ok());
@@ -423,7 +415,7 @@ TEST_CASE("new certificates are used without a restart", "[live]") {
   REQUIRE(fresh.ok());
   REQUIRE(InstallIdentity(server_dir, *fresh, RealClock()).ok());
   std::string after = ParseCertificate(fresh->certificate_pem)->serial;
-  CHECK(Eventually([&] { return serial_seen() == after; }));
+  CHECK(test::WaitFor([&] { return serial_seen() == after; }));
   CHECK(fixture.Ask(*fixture.Stub(me)).ok());
   // A pair that does not fit never becomes the current one.
   IdentityText bad = *fresh;
