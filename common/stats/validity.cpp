@@ -143,7 +143,7 @@ Verdict Judge(const Evidence& evidence) {
   const AccuracyEvidence& accuracy = evidence.accuracy;
   if (!accuracy.compression.empty() && accuracy.compression != "none") {
     // Only PASS says that the answers are right; the other three say that they are not, or nothing
-    // (docs/adr/0008).
+    // (docs/adr/0010).
     const std::string compression = "KV compression is " + accuracy.compression;
     const std::string detail = accuracy.detail.empty() ? "" : ": " + accuracy.detail;
     if (accuracy.verdict.empty()) {

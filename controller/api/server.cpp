@@ -50,11 +50,12 @@ void Notify(const std::string& text) {
 }
 
 // When the identity's certificate ends, in seconds since 1970; 0: it cannot be read.
-double CertificateEnd(const std::string& identity_dir, const Clock& clock) {
+std::optional<double> CertificateEnd(const std::string& identity_dir, const Clock& clock) {
   auto identity = rpc::LoadIdentity(identity_dir, clock);
-  if (!identity.ok()) return 0;
+  if (!identity.ok()) return std::nullopt;
   auto certificate = rpc::ParseCertificate(identity->certificate_pem);
-  return certificate.ok() ? static_cast<double>(certificate->not_after.count()) / 1e9 : 0;
+  if (!certificate.ok()) return std::nullopt;
+  return static_cast<double>(certificate->not_after.count()) / 1e9;
 }
 
 LinkFactory GrpcLinks(const std::string& identity_dir, const Clock* clock) {

@@ -1,25 +1,49 @@
 #include "controller/web/metrics.h"
 
+#include <prometheus/text_serializer.h>
 #include <unistd.h>
 
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/files.h"
 
 namespace poolmark::controller {
 namespace {
 
-void Family(std::string* text, const char* name, const char* type, const char* help) {
-  absl::StrAppend(text, "# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
-}
-template <class Value>
-void One(std::string* text, const char* name, const char* type, const char* help, Value value) {
-  Family(text, name, type, help);
-  absl::StrAppend(text, name, " ", value, "\n");
-}
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+class Page {
+ public:
+  void One(const char* name, MetricType type, const char* help, double value) {
+    Add(name, type, help)->push_back(Metric(type, value));
+  }
+  void OneIfKnown(const char* name, MetricType type, const char* help, std::optional<double> value) {
+    if (value) One(name, type, help, *value);
+  }
+  void ByState(const char* name, const char* help, const std::map<std::string, uint64_t>& counts) {
+    auto* metrics = Add(name, MetricType::Gauge, help);
+    for (const auto& [state, count] : counts) {
+      metrics->push_back(Metric(MetricType::Gauge, static_cast<double>(count)));
+      metrics->back().label.push_back({"state", state});
+    }
+  }
+  std::string Text() const { return prometheus::TextSerializer().Serialize(families_); }
+
+ private:
+  std::vector<prometheus::ClientMetric>* Add(const char* name, MetricType type, const char* help) {
+    families_.push_back({name, help, type, {}});
+    return &families_.back().metric;
+  }
+  static prometheus::ClientMetric Metric(MetricType type, double value) {
+    prometheus::ClientMetric metric;
+    (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+    return metric;
+  }
+  std::vector<MetricFamily> families_;
+};
 
 }  // namespace
 
@@ -28,7 +52,7 @@ void ReadProcess(ControllerFigures* figures) {
     std::vector<std::string> parts = absl::StrSplit(*statm, ' ');
     uint64_t pages = 0;
     if (parts.size() > 1 && absl::SimpleAtoi(parts[1], &pages)) {
-      figures->resident_bytes = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+      figures->resident_bytes = static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
     }
   }
   if (auto stat = ReadPseudoFile("/proc/self/stat"); stat.ok()) {
@@ -39,42 +63,36 @@ void ReadProcess(ControllerFigures* figures) {
       figures->cpu_seconds = static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
     }
   }
-  if (auto fds = ListDir("/proc/self/fd"); fds.ok()) figures->open_descriptors = fds->size();
+  if (auto fds = ListDir("/proc/self/fd"); fds.ok())
+    figures->open_descriptors = static_cast<double>(fds->size());
 }
 
 std::string MetricsText(const ControllerFigures& f) {
-  std::string text;
-  Family(&text, "poolmark_jobs", "gauge", "Jobs by state");
-  for (const auto& [state, count] : f.jobs_by_state) {
-    absl::StrAppend(&text, "poolmark_jobs{state=\"", state, "\"} ", count, "\n");
-  }
-  Family(&text, "poolmark_machines", "gauge", "Machines by state");
-  for (const auto& [state, count] : f.machines_by_state) {
-    absl::StrAppend(&text, "poolmark_machines{state=\"", state, "\"} ", count, "\n");
-  }
-  One(&text, "poolmark_jobs_running", "gauge", "Jobs that hold machines", f.running_jobs);
-  One(&text, "poolmark_machines_lost_total", "counter", "Machines that fell silent for longer than a lease",
-      f.machines_lost_total);
-  One(&text, "poolmark_heartbeat_age_seconds_max", "gauge", "Age of the oldest last heartbeat",
-      f.oldest_heartbeat_seconds);
-  One(&text, "poolmark_store_commit_seconds", "gauge", "Time of the last probing commit of the store",
-      f.store_commit_seconds);
-  One(&text, "poolmark_rpc_calls_total", "counter", "Calls that reached a handler", f.rpc_calls);
-  One(&text, "poolmark_rpc_denied_total", "counter", "Calls refused for their certificate or role",
-      f.rpc_denied);
-  One(&text, "poolmark_connections", "gauge", "Open connections to the API", f.connections);
-  One(&text, "poolmark_connections_refused_total", "counter", "Connections over a cap",
-      f.connections_refused);
-  if (f.certificate_expires_seconds > 0) {
-    One(&text, "poolmark_certificate_expires_timestamp_seconds", "gauge",
-        "End of the controller's certificate", f.certificate_expires_seconds);
-  }
-  One(&text, "process_resident_memory_bytes", "gauge", "Resident memory", f.resident_bytes);
-  One(&text, "process_cpu_seconds_total", "counter", "CPU time", f.cpu_seconds);
-  One(&text, "process_open_fds", "gauge", "Open file descriptors", f.open_descriptors);
-  One(&text, "process_start_time_seconds", "gauge", "Start of the process",
-      absl::StrCat(static_cast<int64_t>(f.start_time_seconds)));
-  return text;
+  constexpr MetricType kGauge = MetricType::Gauge, kCounter = MetricType::Counter;
+  const auto number = [](uint64_t count) { return static_cast<double>(count); };
+  Page page;
+  page.ByState("poolmark_jobs", "Jobs by state", f.jobs_by_state);
+  page.ByState("poolmark_machines", "Machines by state", f.machines_by_state);
+  page.One("poolmark_jobs_running", kGauge, "Jobs that hold machines", number(f.running_jobs));
+  page.One("poolmark_machines_lost_total", kCounter, "Machines that fell silent for longer than a lease",
+           number(f.machines_lost_total));
+  page.OneIfKnown("poolmark_heartbeat_age_seconds_max", kGauge, "Age of the oldest last heartbeat",
+                  f.oldest_heartbeat_seconds);
+  page.One("poolmark_store_commit_seconds", kGauge, "Time of the last probing commit of the store",
+           f.store_commit_seconds);
+  page.One("poolmark_rpc_calls_total", kCounter, "Calls that reached a handler", number(f.rpc_calls));
+  page.One("poolmark_rpc_denied_total", kCounter, "Calls refused for their certificate or role",
+           number(f.rpc_denied));
+  page.One("poolmark_connections", kGauge, "Open connections to the API", number(f.connections));
+  page.One("poolmark_connections_refused_total", kCounter, "Connections over a cap",
+           number(f.connections_refused));
+  page.OneIfKnown("poolmark_certificate_expires_timestamp_seconds", kGauge,
+                  "End of the controller's certificate", f.certificate_expires_seconds);
+  page.OneIfKnown("process_resident_memory_bytes", kGauge, "Resident memory", f.resident_bytes);
+  page.OneIfKnown("process_cpu_seconds_total", kCounter, "CPU time", f.cpu_seconds);
+  page.OneIfKnown("process_open_fds", kGauge, "Open file descriptors", f.open_descriptors);
+  page.One("process_start_time_seconds", kGauge, "Start of the process", f.start_time_seconds);
+  return page.Text();
 }
 
 }  // namespace poolmark::controller

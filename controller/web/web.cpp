@@ -150,7 +150,7 @@ ControllerFigures Web::Figures() {
   }
   for (const v1::Machine& machine : environment.registry->List(false)) {
     ++figures.machines_by_state[v1::MachineState_Name(machine.state()).substr(sizeof("MACHINE_STATE_") - 1)];
-    figures.oldest_heartbeat_seconds = std::max(figures.oldest_heartbeat_seconds,
+    figures.oldest_heartbeat_seconds = std::max(figures.oldest_heartbeat_seconds.value_or(0),
                                                 static_cast<double>(machine.last_heartbeat_age_ns()) / 1e9);
   }
   figures.running_jobs = jobs_->running();

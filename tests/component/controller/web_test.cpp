@@ -99,6 +99,37 @@ TEST_CASE("pages of jobs, machines and reports, with their JSON") {
   CHECK_THAT(report.header("Content-Security-Policy").value_or(""), Catch::Contains("sandbox allow-scripts"));
 }
 
+TEST_CASE("/metrics gives exact values in the text format, and no line for what is not known") {
+  ControllerFigures figures;
+  figures.jobs_by_state = {{"QUEUED", 0}, {"SUCCEEDED", 3}};
+  figures.rpc_calls = 123'456'789;
+  figures.start_time_seconds = 1'796'034'928.25;
+  auto value = [](const std::string& text, const std::string& series) -> std::string {
+    const size_t at = text.find("\n" + series + " ");
+    if (at == std::string::npos) return "missing";
+    const size_t begin = at + series.size() + 2;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  const std::string text = MetricsText(figures);
+  CHECK(value(text, "poolmark_jobs{state=\"SUCCEEDED\"}") == "3");
+  CHECK(value(text, "poolmark_jobs{state=\"QUEUED\"}") == "0");
+  CHECK(value(text, "poolmark_rpc_calls_total") == "123456789");
+  CHECK(std::stod(value(text, "process_start_time_seconds")) == 1'796'034'928.25);
+  CHECK(value(text, "poolmark_certificate_expires_timestamp_seconds") == "missing");
+  CHECK(value(text, "poolmark_heartbeat_age_seconds_max") == "missing");
+  figures.certificate_expires_seconds = 1'827'570'928;
+  CHECK(std::stod(value(MetricsText(figures), "poolmark_certificate_expires_timestamp_seconds")) ==
+        1'827'570'928);
+
+  ControllerFixture f;
+  Served served(&f);
+  const http::Response page = served.Get("/metrics");
+  CHECK(page.status == 200);
+  CHECK_THAT(page.header("Content-Type").value_or(""), Catch::Contains("version=0.0.4"));
+  CHECK(value(page.body, "poolmark_jobs{state=\"SUCCEEDED\"}") == "0");
+  CHECK(std::stod(value(page.body, "process_resident_memory_bytes")) > 1e6);
+}
+
 TEST_CASE("what is no page is refused, and nothing is written through one") {
   ControllerFixture f;
   Served served(&f);
