@@ -57,10 +57,11 @@ struct AccuracySpec {
   std::string judge_url, judge_model;  // metric judge only
 };
 
-// The machines that send the load; several share it.
+// The machines that send the load, several share it; and when a load without answers is given up.
 struct LoadSpec {
   std::vector<std::string> machines;                   // of the pool; empty: the head
   Nanoseconds start_after = std::chrono::seconds(10);  // several: from starting them to their common start
+  std::optional<Nanoseconds> stall = std::chrono::seconds(60);  // no token for any user; empty: never
 };
 
 struct JobSpec {

@@ -252,6 +252,13 @@ void ReadLoad(const Value& value, LoadSpec* load) {
     if (auto time = after->Duration(std::chrono::seconds(1), std::chrono::minutes(30)))
       load->start_after = *time;
   }
+  if (auto stall = map.Get("stall")) {
+    if (stall->is_text() && stall->Text() == "off") {
+      load->stall.reset();
+    } else if (auto time = stall->Duration(std::chrono::seconds(5), std::chrono::hours(24))) {
+      load->stall = *time;
+    }
+  }
   map.Finish();
 }
 

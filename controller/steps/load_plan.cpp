@@ -96,6 +96,12 @@ std::optional<LoadProgress> ParseProgress(const std::string& line) {
   if (json->contains("started_wall_ns") && (*json)["started_wall_ns"].is_number_integer()) {
     progress.started_wall = Nanoseconds((*json)["started_wall_ns"].get<int64_t>());
   }
+  if (json->contains("in_flight") && (*json)["in_flight"].is_number_unsigned())
+    progress.in_flight = (*json)["in_flight"].get<uint64_t>();
+  if (json->contains("failed") && (*json)["failed"].is_number_unsigned())
+    progress.failed = (*json)["failed"].get<uint64_t>();
+  if (json->contains("events_per_s") && (*json)["events_per_s"].is_number())
+    progress.events_per_second = (*json)["events_per_s"].get<double>();
   return progress;
 }
 

@@ -34,6 +34,9 @@ struct LoadProgress {
   std::string phase;            // "warm-up", "load", "drain"
   std::string message;          // of an error
   Nanoseconds started_wall{0};  // of a start, by the head's clock
+  // Of a progress line; a line without one says nothing about it.
+  std::optional<uint64_t> in_flight, failed;
+  std::optional<double> events_per_second;  // events with output
 };
 std::optional<LoadProgress> ParseProgress(const std::string& line);
 

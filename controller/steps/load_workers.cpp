@@ -190,7 +190,8 @@ void LoadWorkers::Tick(const std::string& phase) {
   run_.tick(std::move(event));
 }
 
-void LoadWorkers::TakeProgress(Worker* worker, Measurement* measurement) {
+void LoadWorkers::TakeProgress(size_t index, Measurement* measurement) {
+  Worker* const worker = &workers_[index];
   for (const std::string& line : watch_.TakeProgress(worker->id)) {
     auto progress = ParseProgress(line);
     if (!progress) continue;
@@ -202,6 +203,7 @@ void LoadWorkers::TakeProgress(Worker* worker, Measurement* measurement) {
     if (progress->event == "error") worker->error = progress->message;
     if (progress->event != "progress") continue;
     worker->last_progress = line;
+    stall_->Take(index, *progress);
     if (worker == &workers_.front()) Tick(kind_ == "warm" ? "warm pass" : progress->phase);
   }
 }
@@ -234,16 +236,19 @@ StepOutcome LoadWorkers::Run(Measurement* measurement) {
 }
 
 StepOutcome LoadWorkers::Follow(Measurement* measurement) {
+  stall_.emplace(workers_.size(), run_.job->load.stall);
   for (;;) {
     const auto runs =
         std::find_if(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.ended; });
     if (runs == workers_.end()) return StepOutcome::Passed();
     (void)watch_.AwaitEnd(runs->id, run_.clock->Steady() + run_.timing.poll);
-    for (Worker& worker : workers_) {
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      Worker& worker = workers_[i];
       if (worker.ended) continue;
       worker.ended = watch_.AwaitEnd(worker.id, run_.clock->Steady());
-      TakeProgress(&worker, measurement);
+      TakeProgress(i, measurement);
       if (!worker.ended) continue;
+      stall_->Ended(i);
       auto status = watch_.StatusOf(worker.id);
       if (status && status->state() == v1::PROCESS_STATE_EXITED && status->exit_code() == 0 &&
           !status->has_exit_signal()) {
@@ -261,6 +266,10 @@ StepOutcome LoadWorkers::Follow(Measurement* measurement) {
     if (auto death = watch_.FirstDeath()) {
       (void)Stop();
       return {StepOutcome::Kind::kInterrupted, {DeathReason(&run_, *death, "process_died")}};
+    }
+    if (const auto silence = stall_->Found()) {
+      (void)Stop();
+      return StepOutcome::Interrupted("stalled", *silence);
     }
     for (const Worker& worker : workers_) {
       if (worker.ended) continue;

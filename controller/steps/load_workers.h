@@ -10,6 +10,7 @@
 #include "controller/steps/load_plan.h"
 #include "controller/steps/measure.h"
 #include "controller/steps/process_watch.h"
+#include "controller/steps/stall_watch.h"
 #include "controller/steps/step.h"
 #include "controller/steps/verify.h"
 
@@ -53,7 +54,7 @@ class LoadWorkers {
   Result<v1::ProcessSpec> SpecOf(const Worker& worker, uint32_t number, std::optional<Nanoseconds> start);
   Status AddFile(const Worker& worker, v1::ProcessSpec* spec, std::string* path);
   Status ReadShipped();
-  void TakeProgress(Worker* worker, Measurement* measurement);
+  void TakeProgress(size_t index, Measurement* measurement);
   void Tick(const std::string& phase);
   StepOutcome Follow(Measurement* measurement);
   StepOutcome Stop();
@@ -68,6 +69,7 @@ class LoadWorkers {
   ProcessWatch& watch_;
   const std::string tag_, kind_;
   std::vector<Worker> workers_;
+  std::optional<StallWatch> stall_;
   std::string shipped_name_,
       shipped_;  // the workload's file as workers get it; "": the head reads it in place
   bool started_ = false;
