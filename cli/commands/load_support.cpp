@@ -16,8 +16,8 @@ namespace poolmark::cli {
 namespace {
 
 std::atomic<int> g_stop{0};
-void OnSignal(int) {
-  g_stop = std::min(2, g_stop.load() + 1);
+void OnSignal(int signal) {
+  g_stop = signal == SIGTERM ? 2 : std::min(2, g_stop.load() + 1);
 }
 
 // Where the presets lie: said by the environment, beside an installed program, in a source tree, or of the

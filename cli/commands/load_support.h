@@ -9,7 +9,8 @@
 
 namespace poolmark::cli {
 
-// Set by Ctrl-C and SIGTERM: 1 lets requests in flight end, 2 cuts them off.
+// Set by Ctrl-C and SIGTERM: 1 lets requests in flight end, 2 cuts them off. SIGTERM cuts at once: whoever
+// sends it waits seconds, and engines that hang end no request.
 const std::atomic<int>& LoadStop();
 void CatchLoadSignals();
 

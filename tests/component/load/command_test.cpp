@@ -247,6 +247,27 @@ TEST_CASE("Ctrl-C ends with 130, a drained server and a complete record file", "
   }
 }
 
+TEST_CASE("SIGTERM ends a load whose server hangs at once, with a complete record file", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.answer = [](poolmark::test::RawConnection& connection, const std::string&, int) {
+    return connection.PeerCloses() && false;
+  }});
+  const TempDir dir;
+  std::vector<std::string> argv = {kProgram, "load"};
+  for (const std::string& word :
+       Quick(server, {"-c", "3", "--duration", "600s", "--out", dir / "o", "-o", "json"}))
+    argv.push_back(word);
+  Process process(argv, dir / "run");
+  while (server.requests() < 3) std::this_thread::sleep_for(milliseconds(5));
+  process.Signal(SIGTERM);
+  REQUIRE(process.Wait(20000) == 130);  // its requests would have had ten minutes
+  const auto records = ReadRecords(dir / "o/requests.jsonl.zst");
+  INFO(records.status());
+  REQUIRE(records.ok());
+  REQUIRE(records->size() == 3);
+  for (const auto& record : *records) CHECK(record.outcome == Outcome::kCancelled);
+}
+
 TEST_CASE("a client that is held up measures its own delay and marks its figures", "[live]") {
   if (NoProgram()) return;
   TokenServer server({.tokens = 3, .first = milliseconds(20), .between = milliseconds(2)});
