@@ -122,13 +122,14 @@ void Engine::TakeLoaded(Nanoseconds now) {
 void Engine::Loaded(Sequence* sequence, LoadResult result) {
   counters_.host_read_bytes += result.host_bytes;
   counters_.disk_read_bytes += result.disk_bytes;
-  counters_.remote_read_bytes += result.remote_bytes;
   counters_.remote_read_errors += result.store_errors;
   counters_.format_mismatches += result.format_mismatches;
   counters_.damaged_blocks += result.damaged;
   const auto& transfer = sequence->request.transfer;
   bool pulls = transfer && transfer->do_remote_prefill;
   auto block = static_cast<int64_t>(options_.format.block_tokens);
+  // What another engine handed over has a counter of its own: no byte is in two.
+  if (!pulls) counters_.remote_read_bytes += result.remote_bytes;
   if (pulls) {
     if (result.transfer_failed) {
       ++counters_.failed_transfers;

@@ -187,6 +187,7 @@ TEST_CASE("a decode engine goes on from KV that a prefill engine computed", "[li
   CHECK(decode.Metric("vllm:prompt_tokens_by_source_total", "external_kv_transfer") == tokens);
   CHECK(decode.Metric("vllm:prompt_tokens_cached_by_source_total", "p2p") == tokens);
   CHECK(decode.Metric("vllm:nixl_bytes_transferred_sum") >= tokens * 1024);
+  CHECK(decode.Metric("poolmark_sim_tier_bytes_total", "tier=\"remote\",direction=\"read\"") == 0);
   CHECK(prefill.Metric("vllm:nixl_bytes_transferred_count") == 0);
   CHECK(prefill.Metric("vllm:prompt_tokens_by_source_total", "local_compute") == tokens);
   CheckSum(&decode);
