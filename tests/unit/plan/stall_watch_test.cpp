@@ -29,7 +29,7 @@ void Feed(StallWatch* watch, int from, int to, int in_flight, double events, siz
 
 }  // namespace
 
-TEST_CASE("A8: requests in flight and no token for anybody for the limit is a stall") {
+TEST_CASE("Requests in flight and no token for anybody for the limit is a stall") {
   StallWatch watch(1, seconds(60));
   Feed(&watch, 1, 20, 6, 900);
   Feed(&watch, 21, 79, 6, 0);
