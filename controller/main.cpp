@@ -1,8 +1,11 @@
 // poolmark-controller: makes a cluster, hands out enrolment tokens, and serves. Only the command line is
 // here.
+#include <grp.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -33,6 +36,16 @@ int Report(const Status& status) {
   std::cerr << "poolmark-controller: " << status.message() << "\n";
   if (status.code() == absl::StatusCode::kInvalidArgument) return kExitUsage;
   return status.code() == absl::StatusCode::kInternal ? kExitOurFault : kExitRefused;
+}
+
+// Root acts as the owner of the state directory: files that root made there (a token, a certificate, the
+// store) could not be read by the daemon, which is that owner.
+Status ActAsOwner(const std::string& state) {
+  struct stat info {};
+  if (geteuid() != 0 || stat(state.c_str(), &info) != 0 || info.st_uid == 0) return absl::OkStatus();
+  if (setgroups(0, nullptr) != 0 || setgid(info.st_gid) != 0 || setuid(info.st_uid) != 0)
+    return poolmark::FromErrno(state, "becoming its owner", errno);
+  return absl::OkStatus();
 }
 
 std::string UserName() {
@@ -248,8 +261,14 @@ int Main(int argc, char** argv) {
   app.add_option("--log-level", level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
-  app.parse_complete_callback([&level] { poolmark::SetLogLevel(level); });
   int exit_code = 0;
+  app.parse_complete_callback([&] {
+    poolmark::SetLogLevel(level);
+    for (const char* writer : {"serve", "token", "cert"}) {
+      if (!app.got_subcommand(writer)) continue;
+      if (Status status = ActAsOwner(state); !status.ok()) throw CLI::RuntimeError(Report(status));
+    }
+  });
   AddInit(app, state, exit_code);
   AddServe(app, state, exit_code);
   AddToken(app, state, exit_code);

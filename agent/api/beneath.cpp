@@ -2,26 +2,20 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/beneath.h"
 
 namespace poolmark::agent {
 namespace {
 
-// A file descriptor, or -1 with errno.
-guard::UniqueFd Resolve(int root, const std::string& path, uint64_t flags, uint64_t mode = 0) {
-  open_how how{};
-  how.flags = flags | O_CLOEXEC;
-  how.mode = mode;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  return guard::UniqueFd(static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof how)));
+guard::UniqueFd Resolve(int root, const std::string& path, int flags, unsigned mode = 0) {
+  return guard::UniqueFd(poolmark::OpenBeneath(root, path, flags, mode));
 }
 
 Status Refusal(const std::string& path, int error_number) {

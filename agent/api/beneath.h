@@ -1,5 +1,5 @@
-// Files below a job's directory, which its engines can write: every path is resolved by the kernel without
-// leaving the directory and without following any link (openat2, RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS).
+// Files below a job's directory, which its engines can write: every path is resolved without leaving the
+// directory and without following any link (common/base/beneath.h).
 // Thread-safe.
 #pragma once
 #include <cstdint>

@@ -1,5 +1,8 @@
 // The machine's own view of its clock. The pool-wide offset is measured over the agent link and judged by the
 // controller (decision M9); this check gives the reason when it is off.
+#include <cerrno>
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "agent/checks/clock_state.h"
@@ -20,7 +23,12 @@ Finding CheckClock(const v1::CheckPlan&, const CheckContext& context) {
     if (output.ok())
       finding.evidence = output->ok() ? absl::StrCat("chronyc: ", output->out) : Describe(command, *output);
   }
-  if (!state && context.facts.root == "/") state = ReadKernelClock();
+  if (!state && context.facts.root == "/") {
+    state = ReadKernelClock();
+    if (!state)
+      absl::StrAppend(&finding.evidence, finding.evidence.empty() ? "" : "; ",
+                      "adjtimex: ", std::strerror(errno));
+  }
   if (!state) {
     finding.outcome = v1::OUTCOME_NOT_MEASURED;
     finding.observed = "neither chrony nor the kernel says whether the clock is synchronised";

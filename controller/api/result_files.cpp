@@ -1,15 +1,14 @@
 #include "controller/api/result_files.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/beneath.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/results/layout.h"
@@ -32,14 +31,6 @@ class File {
  private:
   int fd_;
 };
-
-// The kernel keeps the look-up below the directory and refuses links on the way (Linux 5.6).
-int OpenBeneath(int directory, const std::string& path) {
-  open_how how{};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  return static_cast<int>(syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how));
-}
 
 // SHA256SUMS as written at the end of the job.
 std::map<std::string, std::string> SumsOf(const std::string& directory) {
@@ -85,11 +76,13 @@ Status SendResult(const std::string& directory, const std::string& path, uint64_
                   const std::function<bool(v1::FetchResultsResponse)>& write) {
   File root(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (root.fd() < 0) return NotFound(path, "the job has no results yet");
-  File file(path.empty() ? -1 : OpenBeneath(root.fd(), path));
+  File file(path.empty() ? -1 : OpenBeneath(root.fd(), path, O_RDONLY | O_NONBLOCK));
   if (file.fd() < 0) {
     if (errno == ENOENT || path.empty())
       return NotFound(path, "no such file in the results of this job", "list them with ListResultFiles");
-    return InvalidInput(path, "is no file below the results directory");
+    if (errno == EXDEV || errno == ELOOP || errno == EINVAL)
+      return InvalidInput(path, "is no file below the results directory");
+    return FromErrno(path, "opening", errno);
   }
   struct stat info {};
   if (fstat(file.fd(), &info) != 0) return FromErrno(path, "reading", errno);

@@ -1,10 +1,12 @@
 #include "common/base/files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
+#include "common/base/beneath.h"
 #include "common/base/digest.h"
 #include "common/base/zstd_file.h"
 #include "tests/support/temp_dir.h"
@@ -82,4 +84,38 @@ TEST_CASE("zstd lines survive a round trip and a torn tail is named") {
 TEST_CASE("SHA-256 gives the published value", "[K7]") {
   CHECK(Sha256Hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(Sha256Hex("abc", 12) == "ba7816bf8f01");
+}
+
+// Both ways, as an engine could try them: systemd's RestrictSUIDSGID answers ENOSYS to the kernel's own.
+TEST_CASE("no path leads out of a directory, with openat2 and without") {
+  TempDir dir;
+  REQUIRE(MakeDirs(dir / "root/sub/deep").ok());
+  REQUIRE(AtomicWriteFile(dir / "root/sub/file", "inside").ok());
+  REQUIRE(AtomicWriteFile(dir / "outside", "outside").ok());
+  REQUIRE(symlink(dir.path().c_str(), (dir / "root/up").c_str()) == 0);
+  REQUIRE(symlink("file", (dir / "root/sub/link").c_str()) == 0);
+  const int root = open((dir / "root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  REQUIRE(root >= 0);
+  auto by = GENERATE(&OpenBeneath, &WalkBeneath);
+  auto try_open = [&](const std::string& path, int flags = O_RDONLY | O_NONBLOCK) {
+    const int fd = by(root, path, flags, 0600);
+    const int why = errno;
+    if (fd >= 0) close(fd);
+    return fd >= 0 ? 0 : why;
+  };
+  CHECK(try_open("sub/file") == 0);
+  CHECK(try_open("sub//deep/.") == 0);
+  CHECK(try_open("sub/new", O_WRONLY | O_CREAT | O_NONBLOCK) == 0);
+  CHECK(FileExists(dir / "root/sub/new"));
+  CHECK(try_open("sub/none") == ENOENT);
+  CHECK(try_open("") == ENOENT);
+  CHECK(try_open("sub/file/x") == ENOTDIR);
+  CHECK(try_open("../outside") == EXDEV);
+  CHECK(try_open("sub/../../outside") == EXDEV);
+  CHECK(try_open("/etc/passwd") == EXDEV);
+  CHECK(try_open("up/outside") == ELOOP);
+  CHECK(try_open("sub/link") == ELOOP);
+  CHECK(try_open("up", O_RDONLY | O_DIRECTORY) == ELOOP);
+  CHECK(try_open(std::string("sub\0/file", 9)) == EINVAL);
+  close(root);
 }
