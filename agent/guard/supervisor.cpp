@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "agent/guard/cgroup.h"
+#include "agent/guard/container_client.h"
 #include "agent/guard/ports.h"
 #include "agent/guard/shared_memory.h"
 
@@ -192,6 +193,8 @@ Fault Supervisor::Start(const Record& request, Record* answer) {
   for (std::string& word : request.All("argv")) spawn.argv.push_back(std::move(word));
   spawn.env = request.All("env");
   for (std::string& word : request.All("secret")) spawn.env.push_back(std::move(word));
+  // Its engine is asked by the same variables at the launch and at the tear-down.
+  if (request.Has("container")) spawn.env = WithClientVariables(spawn.env);
   spawn.env.push_back(containment_->run_word());
   spawn.env.push_back(std::string(kProcessMarker) + "=" + id);
   spawn.directory = request.Get("cwd");
@@ -481,65 +484,6 @@ void Supervisor::NoteForced() {
   for (auto& [id, process] : processes_) {
     if (process.running) process.forced = true;
   }
-}
-
-Supervisor::CommandResult Supervisor::Command(const std::vector<std::string>& argv,
-                                              std::chrono::nanoseconds limit) {
-  CommandResult result;
-  int ends[2];
-  if (argv.empty() || pipe2(ends, O_CLOEXEC) != 0) return result;
-  UniqueFd output(ends[0]);
-  UniqueFd input(fcntl(ends[1], F_DUPFD_CLOEXEC, 10));
-  close(ends[1]);
-  fcntl(output.get(), F_SETFL, O_NONBLOCK);
-  SpawnRequest request;
-  request.executable = argv[0];
-  request.argv = argv;
-  const char* path = getenv("PATH");
-  request.env = {std::string("PATH=") + (path != nullptr ? path : "/usr/sbin:/usr/bin:/sbin:/bin"),
-                 "LC_ALL=C"};
-  for (const char* name : {"DOCKER_HOST", "CONTAINER_HOST", "XDG_RUNTIME_DIR", "HOME"}) {
-    if (const char* value = getenv(name)) request.env.push_back(std::string(name) + "=" + value);
-  }
-  request.stdout_fd = request.stderr_fd = input.get();
-  Spawned spawned;
-  Fault fault = Spawn(request, &spawned);
-  input.Close();
-  if (!fault.ok()) {
-    result.output = fault.text();
-    return result;
-  }
-  commands_.insert(spawned.pid);
-  containment_->Exclude(spawned.pid);
-  int fd = output.get();
-  auto drain = [this, fd, &result](short) {
-    char buffer[4096];
-    ssize_t got;
-    while ((got = read(fd, buffer, sizeof buffer)) > 0) {
-      if (result.output.size() < 65536) result.output.append(buffer, static_cast<size_t>(got));
-    }
-    if (got == 0) poller_->Forget(fd);
-  };
-  poller_->Watch(fd, POLLIN, drain);
-  auto ended = [&] {
-    Reap();
-    return command_status_.count(spawned.pid) != 0;
-  };
-  if (poller_->RunUntil(ended, limit)) {
-    drain(POLLIN);
-    int status = command_status_[spawned.pid];
-    result.ran = WIFEXITED(status);
-    result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  } else {
-    SignalPid(spawned.pidfd.get(), SIGKILL);
-    poller_->RunUntil(ended, std::chrono::seconds(2));
-    result.output += "\n[no answer in time]";
-  }
-  poller_->Forget(fd);
-  containment_->Include(spawned.pid);
-  commands_.erase(spawned.pid);
-  command_status_.erase(spawned.pid);
-  return result;
 }
 
 }  // namespace poolmark::guard

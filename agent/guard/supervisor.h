@@ -43,7 +43,8 @@ class Supervisor {
   struct CommandResult {
     bool ran = false;  // started and ended by itself in time
     int exit_code = -1;
-    std::string output;  // both streams, at most 64 KiB
+    std::string out;     // standard output alone
+    std::string output;  // both streams; each at most about 64 KiB
   };
   CommandResult Command(const std::vector<std::string>& argv, std::chrono::nanoseconds limit);
 

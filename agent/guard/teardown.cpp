@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "agent/guard/cgroup.h"
+#include "agent/guard/container_client.h"
 #include "agent/guard/directories.h"
 #include "agent/guard/ports.h"
 #include "agent/guard/shared_memory.h"
@@ -273,38 +274,35 @@ Teardown::Seen Teardown::LookAtFile(const Item& item) {
 Teardown::Seen Teardown::LookAtContainer(const Item& item) {
   const std::string tool = item.intent.Get("tool");
   const std::string run = run_->state().run;
-  // 1: there and ours, 0: absent, -1: no answer that proves either, -2: another's.
   std::string said;
   auto inspect = [&] {
-    auto result = supervisor_->Command({tool, "inspect", "--type", "container", "--format",
-                                        "{{index .Config.Labels \"poolmark.run\"}}", item.name},
-                                       options_.command_limit);
+    auto result = supervisor_->Command(InspectCommand(tool, item.name), options_.command_limit);
     said = result.output.substr(0, 300);
-    while (!said.empty() && said.back() == '\n') said.pop_back();
-    if (!result.ran) return -1;
-    if (result.exit_code == 0) return said == run ? 1 : -2;
-    std::string lower = said;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    return lower.find("no such") != std::string::npos || lower.find("no container") != std::string::npos ? 0
-                                                                                                         : -1;
+    while (!said.empty() && (said.back() == '\n' || said.back() == ' ')) said.pop_back();
+    if (!result.ran) return Presence::kUnknown;
+    return ReadInspect(result.exit_code, result.out, result.output, item.name, run);
   };
-  int there = inspect();
-  if (there == 0)
-    return Seen{GoneState::kAlreadyGone, "the container engine knows no such container", "", false};
-  if (there == -2) {
-    return Seen{GoneState::kAlreadyGone, "the container of that name has not our label", said, false};
+  switch (inspect()) {
+    case Presence::kAbsent:
+      return Seen{GoneState::kAlreadyGone, "the container engine knows no such container", "", false};
+    case Presence::kAnothers:
+      return Seen{GoneState::kAlreadyGone, "the container of that name has not our label", said, false};
+    case Presence::kUnknown:
+      return Seen{GoneState::kUnknown, "", tool + " inspect: " + said, false};
+    case Presence::kOurs:
+      break;
   }
-  if (there == -1) return Seen{GoneState::kUnknown, "", tool + " inspect: " + said, false};
   long seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.grace).count();
   supervisor_->Command({tool, "stop", "-t", std::to_string(seconds), item.name},
                        options_.grace + options_.command_limit);
   auto removed =
       supervisor_->Command({tool, "rm", "--force", "--volumes", item.name}, options_.command_limit);
-  there = inspect();
-  if (there == 0) return Seen{GoneState::kGone, "removed; the container engine knows it no more", "", false};
+  const Presence there = inspect();
+  if (there == Presence::kAbsent)
+    return Seen{GoneState::kGone, "removed; the container engine knows it no more", "", false};
   std::string detail = tool + " rm: " + removed.output.substr(0, 300);
-  return Seen{there == 1 ? GoneState::kLeft : GoneState::kUnknown, "", detail, false};
+  if (there == Presence::kUnknown) detail += "; " + tool + " inspect: " + said;
+  return Seen{there == Presence::kOurs ? GoneState::kLeft : GoneState::kUnknown, "", detail, false};
 }
 
 Teardown::Seen Teardown::LookAtSharedMemory(const Item& item) {

@@ -1,5 +1,6 @@
-// Containers under a real guard, with a command that behaves as docker's client does: the container lives
-// on when the client is killed, names conflict, the daemon refuses, hangs or lies. No container engine runs
+// Containers under a real guard, with a command that behaves as the clients of docker and podman do, each
+// with its own words and codes (recorded from docker 28.2.2 and podman 4.3.1): the container lives on when
+// the client is killed, names conflict, the engine refuses, hangs, is away or lies. No container engine runs
 // where these tests do.
 #include <signal.h>
 
@@ -16,10 +17,16 @@ using std::chrono::seconds;
 namespace {
 
 // State: a file for each container, which holds its run label.
-constexpr char kFakeDocker[] = R"(#!/bin/sh
+constexpr char kFakeClient[] = R"(#!/bin/sh
 S=@STATE@
+dialect=@DIALECT@
 cmd=$1; shift
 for last; do :; done
+if [ -e "$S.away" ]; then
+  if [ $dialect = docker ]; then echo "Error response from daemon: open /var/lib/docker/x: no such file or directory" >&2; exit 1; fi
+  echo 'Error: unable to connect to Podman socket: Get "http://d/v4.3.1/libpod/_ping": dial unix /run/p.sock: connect: no such file or directory' >&2
+  exit 125
+fi
 case $cmd in
 run)
   name=; run=; image=
@@ -30,40 +37,64 @@ run)
       *) shift;;
     esac
   done
-  if [ -e "$S/$name" ]; then echo "Conflict. The container name \"/$name\" is already in use" >&2; exit 125; fi
+  if [ -e "$S/$name" ]; then
+    if [ $dialect = docker ]; then
+      echo "docker: Error response from daemon: Conflict. The container name \"/$name\" is already in use by container \"38b4f1e6\"." >&2
+    else
+      echo "Error: creating container storage: the container name \"$name\" is already in use by 38b4f1e6. You have to remove that container to be able to reuse that name: that name is already in use" >&2
+    fi
+    exit 125
+  fi
   echo "$run" > "$S/$name"
+  echo "$HOME" > "$S.home"
   echo "token $HF_TOKEN in container"
   trap 'exit 143' TERM
   while :; do sleep 0.02; done;;
 inspect)
   [ -e "$S.hang" ] && sleep 1000
-  if [ -e "$S/$last" ]; then cat "$S/$last"; else echo "Error: No such container: $last" >&2; exit 1; fi;;
-stop) echo "$last" >> "$S.stopped";;
+  echo "$HOME" > "$S.home-of-inspect"
+  if [ -e "$S/$last" ]; then
+    [ $dialect = podman ] && echo 'time="2026-11-30T10:00:00Z" level=warning msg="The cgroupv2 manager is set to systemd"' >&2
+    cat "$S/$last"
+  elif [ $dialect = docker ]; then echo; echo "Error response from daemon: No such container: $last" >&2; exit 1
+  else echo "Error: inspecting object: no such container $last" >&2; exit 125
+  fi;;
+stop) echo "$last" >> "$S.stopped"; echo "$last";;
 rm)
-  if [ -e "$S.refuse" ]; then echo "permission denied while trying to connect to the docker daemon" >&2; exit 1; fi
-  rm -f "$S/$last";;
+  if [ -e "$S.refuse" ]; then echo "permission denied while trying to connect to the engine" >&2; exit 1; fi
+  rm -f "$S/$last"; echo "$last";;
 esac
 )";
 
-struct Docker {
-  explicit Docker(GuardFixture& fixture) : state(fixture.dir("containers")), tool(fixture.dir("docker")) {
+struct Engine {
+  Engine(GuardFixture& fixture, process::BackendKind backend)
+      : kind(backend), state(fixture.dir("containers")), tool(fixture.dir("client")) {
     REQUIRE(MakeDirs(state).ok());
-    std::string script = kFakeDocker;
+    std::string script = kFakeClient;
     script.replace(script.find("@STATE@"), 7, state);
+    script.replace(script.find("@DIALECT@"), 9, name());
     REQUIRE(AtomicWriteFile(tool, script, 0755).ok());
   }
+  std::string name() const { return kind == process::BackendKind::kDocker ? "docker" : "podman"; }
+
+  process::BackendKind kind;
   std::string state;
   std::string tool;
 };
 
-// The request that the docker backend composes, for this fixture.
-Record ContainerRequest(GuardFixture& fixture, const Docker& docker) {
+process::BackendKind EachBackend() {
+  return GENERATE(process::BackendKind::kDocker, process::BackendKind::kPodman);
+}
+
+// The request that the backend composes, for this fixture.
+Record ContainerRequest(GuardFixture& fixture, const Engine& engine) {
   auto allow = process::AllowList::Parse(
-      "version: 1\nimages: [vllm@sha256:aa]\ncontainers: {docker: " + docker.tool + "}\n", "allow");
+      "version: 1\nimages: [vllm@sha256:aa]\ncontainers: {" + engine.name() + ": " + engine.tool + "}\n",
+      "allow");
   REQUIRE(allow.ok());
   process::LaunchSpec spec;
   spec.id = "engine-0";
-  spec.backend = process::BackendKind::kDocker;
+  spec.backend = engine.kind;
   spec.image = "vllm@sha256:aa";
   REQUIRE(MakeDirs(fixture.dir("secrets"), 0700).ok());
   REQUIRE(AtomicWriteFile(fixture.dir("secrets/hf"), "hf_CANARY", 0600).ok());
@@ -76,8 +107,8 @@ Record ContainerRequest(GuardFixture& fixture, const Docker& docker) {
   return *record;
 }
 
-std::string Name(const Record& request, const Docker& docker) {
-  return docker.state + "/" + request.Get("container");
+std::string Name(const Record& request, const Engine& engine) {
+  return engine.state + "/" + request.Get("container");
 }
 
 // Its label is written too: a real engine makes a container with its labels, never before them.
@@ -90,64 +121,72 @@ bool IsUp(const std::string& container) {
 
 TEST_CASE("a container is removed with proof, and its secret is in no argument", "[C25][recorded]") {
   GuardFixture fixture;
-  Docker docker(fixture);
-  Record request = ContainerRequest(fixture, docker);
+  Engine engine(fixture, EachBackend());
+  Record request = ContainerRequest(fixture, engine);
   Record process = fixture.Must(request).data.at(0);
   REQUIRE(WaitFor([&] { return fixture.Log("engine-0").find("in container\n") != std::string::npos; }));
   CHECK(fixture.Log("engine-0") == "token [redacted] in container\n");
   std::string line = guard::ReadPseudo("/proc/" + process.Get("pid") + "/cmdline");
   CHECK(line.find("--cap-drop") != std::string::npos);
   CHECK(line.find("CANARY") == std::string::npos);
-  CHECK(FileExists(Name(request, docker)));
+  CHECK(FileExists(Name(request, engine)));
   auto events = fixture.TearDown();
   CHECK(GuardFixture::Clean(events));
   CHECK(GuardFixture::Items(events, "container").at(0).Get("state") == "gone");
-  CHECK_FALSE(FileExists(Name(request, docker)));
+  CHECK_FALSE(FileExists(Name(request, engine)));
+  // A podman without root keeps its containers below HOME: both must look in the same one.
+  CHECK(*ReadFile(engine.state + ".home") == *ReadFile(engine.state + ".home-of-inspect"));
 }
 
 TEST_CASE("a container whose client was killed is found by the ledger and removed", "[C25][recorded]") {
   GuardFixture fixture;
-  Docker docker(fixture);
-  Record request = ContainerRequest(fixture, docker);
+  Engine engine(fixture, EachBackend());
+  Record request = ContainerRequest(fixture, engine);
   Record process = fixture.Must(request).data.at(0);
-  REQUIRE(WaitFor([&] { return IsUp(Name(request, docker)); }));
+  REQUIRE(WaitFor([&] { return IsUp(Name(request, engine)); }));
   kill(static_cast<pid_t>(*process.Signed("pid")), SIGKILL);
   fixture.WaitState("engine-0", "exited");
-  CHECK(FileExists(Name(request, docker)));
+  CHECK(FileExists(Name(request, engine)));
   // Also by another guard, when this one dies.
   if (GENERATE(false, true)) {
     fixture.KillGuard();
     fixture.Adopt();
   }
   CHECK(GuardFixture::Clean(fixture.TearDown()));
-  CHECK_FALSE(FileExists(Name(request, docker)));
-  CHECK(ReadFile(docker.state + ".stopped")->find(request.Get("container")) == 0);
+  CHECK_FALSE(FileExists(Name(request, engine)));
+  CHECK(ReadFile(engine.state + ".stopped")->find(request.Get("container")) == 0);
 }
 
 TEST_CASE("a container that cannot be removed or looked at is no clean tear-down", "[recorded]") {
-  bool hang = GENERATE(false, true);
+  struct Trouble {
+    const char *file, *state, *detail;
+  };
+  const Trouble trouble = GENERATE(Trouble{".hang", "unknown", "no answer in time"},
+                                   Trouble{".refuse", "left", "permission denied"},
+                                   Trouble{".away", "unknown", "no such file or directory"});
   GuardFixture fixture([](process::GuardStart* start) { start->command_limit = milliseconds(500); });
-  Docker docker(fixture);
-  Record request = ContainerRequest(fixture, docker);
+  Engine engine(fixture, EachBackend());
+  Record request = ContainerRequest(fixture, engine);
   fixture.Must(request);
-  REQUIRE(WaitFor([&] { return IsUp(Name(request, docker)); }));
-  REQUIRE(AtomicWriteFile(docker.state + (hang ? ".hang" : ".refuse"), "").ok());
+  REQUIRE(WaitFor([&] { return IsUp(Name(request, engine)); }));
+  REQUIRE(AtomicWriteFile(engine.state + trouble.file, "").ok());
   auto events = fixture.TearDown();
   CHECK_FALSE(GuardFixture::Clean(events));
   Record item = GuardFixture::Items(events, "container").at(0);
-  CHECK(item.Get("state") == (hang ? "unknown" : "left"));
-  CHECK(item.Get("detail").find(hang ? "no answer in time" : "permission denied") != std::string::npos);
+  INFO(engine.name() << trouble.file << ": " << item.Get("detail"));
+  CHECK(item.Get("state") == trouble.state);
+  CHECK(item.Get("detail").find(trouble.detail) != std::string::npos);
 }
 
 TEST_CASE("a stranger's container of the same name is never touched", "[recorded]") {
   GuardFixture fixture;
-  Docker docker(fixture);
-  Record request = ContainerRequest(fixture, docker);
-  REQUIRE(AtomicWriteFile(Name(request, docker), "another-run\n").ok());
+  Engine engine(fixture, EachBackend());
+  Record request = ContainerRequest(fixture, engine);
+  REQUIRE(AtomicWriteFile(Name(request, engine), "another-run\n").ok());
   fixture.Must(request);
   fixture.WaitState("engine-0", "exited");
   CHECK(fixture.Status("engine-0").Get("code") == "125");
-  CHECK(fixture.Status("engine-0").Get("message").find("Conflict") != std::string::npos);
+  CHECK(fixture.Status("engine-0").Get("message").find("already in use") != std::string::npos);
   fixture.TearDown();
-  CHECK(*ReadFile(Name(request, docker)) == "another-run\n");
+  CHECK(*ReadFile(Name(request, engine)) == "another-run\n");
 }
