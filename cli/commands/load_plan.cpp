@@ -100,6 +100,10 @@ int RunPlanFile(const LoadArguments& a) {
                       {"total_end", result->window.total_end}};
   end["summary"] = load::SummaryJson(result->summary);
   Say(end);
+  if (const std::string& error = result->summary.files_error; !error.empty()) {
+    Say({{"event", "error"}, {"message", "the files of the load are not complete: " + error}});
+    std::fprintf(stderr, "poolmark load: %s\n", error.c_str());
+  }
   return code;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/commands/load_run.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -138,7 +139,7 @@ Status PrintSummary(const LoadArguments& a, const load::Summary& summary, const 
   } else {
     std::printf("%s", load::SummaryText(summary).c_str());
     if (metrics != nullptr) std::printf("%s", metrics->Text(summary).c_str());
-    if (!a.out.empty())
+    if (!a.out.empty() && summary.files_error.empty())
       std::printf("records             %s\n", JoinPath(a.out, "requests.jsonl.zst").c_str());
   }
   return absl::OkStatus();
@@ -230,7 +231,10 @@ int RunLoadCommand(const LoadArguments& a) {
   if (!summary.ok()) return LoadFailed(summary.status());
   if (const Status printed = PrintSummary(a, *summary, metrics.get()); !printed.ok())
     return LoadFailed(printed);
-  if (!a.export_format.empty()) {
+  if (std::fflush(stdout) != 0) return LoadFailed(FromErrno("stdout", "writing the summary", errno));
+  if (!summary->files_error.empty())
+    std::fprintf(stderr, "poolmark load: %s\n", summary->files_error.c_str());
+  if (!a.export_format.empty() && summary->files_error.empty()) {
     if (const Status exported = Export(a, a.out); !exported.ok()) return LoadFailed(exported);
   }
   return LoadExitCode(*summary);

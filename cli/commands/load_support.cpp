@@ -49,6 +49,8 @@ void CatchLoadSignals() {
   action.sa_handler = OnSignal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A file that reaches its size limit is an error of the write, as on a full disk, and not the end.
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 int LoadFailed(const Status& status) {
@@ -59,6 +61,7 @@ int LoadFailed(const Status& status) {
 }
 
 int LoadExitCode(const load::Summary& summary) {
+  if (!summary.files_error.empty()) return 1;
   if (summary.interrupted) return 130;
   return summary.ok > 0 ? 0 : 1;
 }

@@ -16,7 +16,7 @@ void CatchLoadSignals();
 
 // 2 for what the user can put right in the command, else 1; prints the error.
 int LoadFailed(const Status& status);
-// 0, 1 when no request succeeded, 130 after an interruption.
+// 0, 1 when no request succeeded or files could not be written, 130 after an interruption.
 int LoadExitCode(const load::Summary& summary);
 
 // Limits as text or the name of a preset of deploy/slo (beside the program, or POOLMARK_SHARE).

@@ -69,6 +69,12 @@ Status ZstdWriter::Finish() {
   return RenameDurably(state_->path + ".tmp", state_->path);
 }
 
+Status ZstdWriter::KeepPartial(const std::string& path) {
+  if (state_->fd >= 0) close(state_->fd);
+  state_->fd = -1;
+  return RenameDurably(state_->path + ".tmp", path);
+}
+
 struct LineReader::State {
   std::string path;
   int fd = -1;

@@ -18,6 +18,8 @@ class ZstdWriter {
   Status Write(std::string_view bytes);
   Status Flush();
   Status Finish();
+  // Instead, after an error: what reached the file stays under that name, readable up to its torn end.
+  Status KeepPartial(const std::string& path);
 
  private:
   ZstdWriter();

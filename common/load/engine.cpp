@@ -12,12 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "common/base/files.h"
 #include "common/base/time_format.h"
-#include "common/base/zstd_file.h"
 #include "common/load/part.h"
 #include "common/load/progress.h"
-#include "common/load/record_codec.h"
+#include "common/load/run_files.h"
 
 namespace poolmark::load {
 namespace {
@@ -38,7 +36,10 @@ double CpuSeconds(int who) {
 class Run {
  public:
   Run(const LoadOptions& options, SessionSource& source, const RunSettings& settings)
-      : options_(options), source_(source), settings_(settings) {}
+      : options_(options),
+        source_(source),
+        settings_(settings),
+        files_(settings.out_dir, settings.processes) {}
 
   Result<LoadResult> Go() {
     POOLMARK_ASSIGN_OR_RETURN(targets_, ResolveTargets(options_));
@@ -48,10 +49,7 @@ class Run {
     POOLMARK_RETURN_IF_ERROR(AllowConnections(connections));
     POOLMARK_ASSIGN_OR_RETURN(board_,
                               Board::Create(static_cast<size_t>(options_.loops * settings_.processes)));
-    if (!settings_.out_dir.empty()) {
-      POOLMARK_RETURN_IF_ERROR(MakeDirs(settings_.out_dir));
-      POOLMARK_RETURN_IF_ERROR(RemoveOldResults());
-    }
+    POOLMARK_RETURN_IF_ERROR(files_.Prepare());
     cpu_before_ = CpuSeconds(RUSAGE_SELF);
     const Status started = settings_.processes == 1 ? StartHere() : Fork();
     if (!started.ok()) {
@@ -68,29 +66,9 @@ class Run {
   }
 
  private:
-  // Whatever happens to this load, an older one's figures are not taken for its own.
-  Status RemoveOldResults() {
-    POOLMARK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(settings_.out_dir));
-    for (const std::string& name : names) {
-      const bool ours = name == "load.json" || name == "timeline.jsonl" || name == "vllm.json" ||
-                        name.starts_with("profile_export") ||
-                        (name.starts_with("requests.") && name.find(".jsonl.zst") != std::string::npos);
-      if (ours) POOLMARK_RETURN_IF_ERROR(RemoveTree(JoinPath(settings_.out_dir, name)).status());
-    }
-    return absl::OkStatus();
-  }
-
-  std::string RecordPath(int process) const {
-    if (settings_.out_dir.empty()) return "";
-    const std::string name = settings_.processes == 1
-                                 ? "requests.jsonl.zst"
-                                 : "requests." + std::to_string(process) + ".part.jsonl.zst";
-    return JoinPath(settings_.out_dir, name);
-  }
-
   Status StartHere() {
     here_ = std::make_unique<Part>(options_, targets_, source_, *board_, 0, 1);
-    return here_->Start(RecordPath(0));
+    return here_->Start(files_.RecordPath(0));
   }
 
   Status Fork() {
@@ -108,13 +86,14 @@ class Run {
       signal(SIGINT, SIG_IGN);
       signal(SIGTERM, SIG_IGN);
       Part part(options_, targets_, source_, *board_, process, settings_.processes);
-      Status status = part.Start(RecordPath(process));
-      if (status.ok()) status = part.Join();
+      Status status = part.Start(files_.RecordPath(process));
+      const bool ran = status.ok();
+      if (ran) status = part.Join();
       if (!status.ok()) {
         const std::string text = std::string(status.message()) + "\n";
         [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, text.data(), text.size());
       }
-      _exit(status.ok() ? 0 : 70);
+      _exit(status.ok() ? 0 : ran ? kRecordsLost : 70);
     }
     return absl::OkStatus();
   }
@@ -147,12 +126,21 @@ class Run {
   int Stop() const { return settings_.stop == nullptr ? 0 : settings_.stop->load(); }
   int64_t LoadTime() const { return (RealClock().Steady() - start_).count(); }
 
+  // A process that could not write its records has measured all the same.
+  bool EndedWell(int status) {
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (code == kRecordsLost)
+      files_.Lost(Internal(settings_.out_dir, "a load process could not write all its records",
+                           "see its message above"));
+    return code == 0 || code == kRecordsLost;
+  }
+
   Status CheckChildren() {
     for (pid_t& child : children_) {
       int status = 0;
       if (child <= 0 || waitpid(child, &status, WNOHANG) != child) continue;
       child = 0;
-      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+      if (EndedWell(status)) continue;
       board_->plan().stop = SharedPlan::kCut;
       return Internal("load", "a load process ended with status " + std::to_string(status),
                       "see its message above");
@@ -207,44 +195,19 @@ class Run {
   }
 
   Status JoinAll() {
-    if (here_ != nullptr) POOLMARK_RETURN_IF_ERROR(here_->Join());
+    if (here_ != nullptr) {
+      if (const Status written = here_->Join(); !written.ok()) files_.Lost(written);
+    }
     Status result = child_error_;
     for (pid_t& child : children_) {
       int status = 0;
-      if (child > 0 && waitpid(child, &status, 0) == child && status != 0 && result.ok()) {
+      if (child > 0 && waitpid(child, &status, 0) == child && !EndedWell(status) && result.ok()) {
         result = Internal("load", "a load process ended with status " + std::to_string(status),
                           "see its message above");
       }
       child = 0;
     }
     return result;
-  }
-
-  // The files of the processes as one, in the order in which the requests began.
-  Result<Accumulator> MergeParts() {
-    Accumulator all;
-    if (settings_.out_dir.empty())
-      return Internal("load", "several processes need a directory for their records", "give --out");
-    const std::string path = JoinPath(settings_.out_dir, "requests.jsonl.zst");
-    POOLMARK_ASSIGN_OR_RETURN(const auto writer, ZstdWriter::Create(path));
-    const int64_t window = std::max(options_.warm_up.count(), board_->plan().window_start.load());
-    std::string line;
-    RequestRecord record;
-    for (int process = 0; process < settings_.processes; ++process) {
-      POOLMARK_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(RecordPath(process)));
-      for (;;) {
-        POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&record));
-        if (!more) break;
-        all.Add(record, window);
-        line.clear();
-        AppendRecord(record, &line);
-        POOLMARK_RETURN_IF_ERROR(writer->Write(line));
-      }
-    }
-    POOLMARK_RETURN_IF_ERROR(writer->Finish());
-    for (int process = 0; process < settings_.processes; ++process)
-      POOLMARK_RETURN_IF_ERROR(RemoveTree(RecordPath(process)).status());
-    return all;
   }
 
   Result<LoadResult> Finish() {
@@ -255,7 +218,8 @@ class Run {
     if (here_ != nullptr) {
       records = here_->TakeTotals();
     } else {
-      POOLMARK_ASSIGN_OR_RETURN(records, MergeParts());
+      POOLMARK_ASSIGN_OR_RETURN(
+          records, files_.MergeParts(std::max(options_.warm_up.count(), board_->plan().window_start.load())));
     }
     WindowBounds& window = result.window;
     window.load_end = *load_end_;
@@ -275,7 +239,15 @@ class Run {
                                            settings_.slo, settings_.source, settings_.source_notes));
     if (interrupted_)
       result.summary.notes.push_back("the load was interrupted; all that was sent is in the records");
-    if (!settings_.out_dir.empty()) POOLMARK_RETURN_IF_ERROR(WriteFiles(result));
+    if (!files_.lost().ok()) {
+      result.summary.files_error = std::string(files_.lost().message());
+      if (const uint64_t ended = AddUp(*board_).ended; ended > records.requests.size())
+        result.summary.notes.push_back(
+            "the figures are those of the " + std::to_string(records.requests.size()) +
+            " requests whose records could be written, of " + std::to_string(ended) + " that ended");
+    }
+    files_.Write(result, options_.urls);
+    if (!files_.lost().ok()) result.summary.files_error = std::string(files_.lost().message());
     return result;
   }
 
@@ -336,30 +308,10 @@ class Run {
     return client;
   }
 
-  Status WriteFiles(const LoadResult& result) const {
-    std::string timeline;
-    for (const Tick& tick : result.ticks) {
-      POOLMARK_ASSIGN_OR_RETURN(const std::string line, DumpJson(TickJson(tick)));
-      timeline += line + "\n";
-    }
-    POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(settings_.out_dir, "timeline.jsonl"), timeline));
-    Json json = SummaryJson(result.summary);
-    json["started"] = IsoLocal(result.started_wall);
-    json["started_wall_ns"] = result.started_wall.count();
-    json["window_ns"] = {{"start", result.window.start},
-                         {"end", result.window.end},
-                         {"load_end", result.window.load_end},
-                         {"total_end", result.window.total_end}};
-    Json urls = Json::array();
-    for (const http::Url& url : options_.urls) urls.push_back(url.ToString());
-    json["urls"] = urls;
-    POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(json, 2));
-    return AtomicWriteFile(JoinPath(settings_.out_dir, "load.json"), text + "\n");
-  }
-
   const LoadOptions& options_;
   SessionSource& source_;
   const RunSettings& settings_;
+  RunFiles files_;
   std::vector<Target> targets_;
   std::unique_ptr<Board> board_;
   std::unique_ptr<Part> here_;

@@ -18,6 +18,7 @@ constexpr int kLevel = 1;
 }  // namespace
 
 struct Recorder::State {
+  std::string path;
   std::unique_ptr<ZstdWriter> writer;
   std::mutex mutex;  // guards queue, closing and status
   std::condition_variable wake;
@@ -40,6 +41,7 @@ struct Recorder::State {
   }
   void Write() {
     RunInTheBackground();
+    bool failed = false;
     for (;;) {
       std::string block;
       {
@@ -49,7 +51,9 @@ struct Recorder::State {
         block = std::move(queue.front());
         queue.pop_front();
       }
+      if (failed) continue;  // a stream with a hole cannot be read
       const Status written = writer->Write(block);
+      failed = !written.ok();
       const std::lock_guard lock(mutex);
       if (status.ok()) status = written;
     }
@@ -82,6 +86,11 @@ class Recorder::State::Sink final : public RecordSink {
   std::string text_;
 };
 
+std::string PartialRecords(const std::string& path) {
+  constexpr std::string_view kEnd = ".jsonl.zst";
+  return path.substr(0, path.size() - kEnd.size()) + ".partial" + std::string(kEnd);
+}
+
 Recorder::Recorder() : state_(std::make_unique<State>()) {}
 
 Recorder::~Recorder() {
@@ -103,6 +112,7 @@ Result<std::unique_ptr<Recorder>> Recorder::Create(const std::string& path, cons
   state->warm_up = warm_up;
   state->counted_warm_up = counted_warm_up;
   if (path.empty()) return recorder;
+  state->path = path;
   POOLMARK_ASSIGN_OR_RETURN(state->writer, ZstdWriter::Create(path, kLevel));
   state->thread = std::thread([state] { state->Write(); });
   return recorder;
@@ -122,8 +132,10 @@ Status Recorder::Finish() {
   }
   state_->wake.notify_one();
   state_->thread.join();
-  POOLMARK_RETURN_IF_ERROR(state_->status);
-  return state_->writer->Finish();
+  Status written = state_->status;
+  if (written.ok()) written = state_->writer->Finish();
+  if (!written.ok()) (void)state_->writer->KeepPartial(PartialRecords(state_->path));
+  return written;
 }
 
 Accumulator Recorder::TakeTotals() {

@@ -12,6 +12,9 @@
 
 namespace poolmark::load {
 
+// Where the first records are when the rest could not be written: "requests.partial.jsonl.zst".
+std::string PartialRecords(const std::string& path);
+
 class Recorder {
  public:
   // Empty path: no file. The window begins after `warm_up`, and with a warm-up that is counted in requests
@@ -22,7 +25,7 @@ class Recorder {
   // One for each loop; owned by the recorder.
   RecordSink* NewSink();
   // After the loops ended: writes what is left, syncs and renames. The first error of the writer's thread
-  // counts.
+  // counts; what was written until then is kept as PartialRecords(), torn off at its end.
   Status Finish();
   // What all sinks saw. After Finish.
   Accumulator TakeTotals();

@@ -64,6 +64,7 @@ struct Summary {
   double load_s = 0;   // time 0 to the end of issuing
   double total_s = 0;  // with the drain
   bool interrupted = false;
+  std::string files_error;  // why the files are not complete; "": they are
 
   uint64_t requests = 0;  // that start in the window, primers apart
   uint64_t ok = 0;

@@ -64,6 +64,7 @@ Json SummaryJson(const Summary& s) {
       {"load_s", Round(s.load_s)},
       {"total_s", Round(s.total_s)},
       {"interrupted", s.interrupted},
+      {"files_error", s.files_error.empty() ? Json(nullptr) : Json(s.files_error)},
       {"requests", s.requests},
       {"ok", s.ok},
       {"failed", s.requests - s.ok},
@@ -203,6 +204,8 @@ std::string SummaryText(const Summary& s) {
   add("%.1f in flight on average, %llu at most; %.2f s of CPU; %.0f MiB; %llu connections\n",
       c.achieved_concurrency, static_cast<unsigned long long>(c.max_in_flight), c.cpu_seconds,
       static_cast<double>(c.max_rss_bytes) / 1048576, static_cast<unsigned long long>(c.connections));
+  if (!s.files_error.empty())
+    out += "error: the files are not complete, the figures above are: " + s.files_error + "\n";
   for (const std::string& warning : s.warnings) out += "warning: " + warning + "\n";
   for (const std::string& note : s.notes) out += "note: " + note + "\n";
   if (s.client_limited) out += "* includes the client's own delay\n";

@@ -99,7 +99,8 @@ Json LoadSchema() {
        Object({{"start_s", Type("number")}, {"length_s", Type("number")}, {"whole_run", Type("boolean")}})},
       {"load_s", Type("number")},
       {"total_s", Type("number")},
-      {"interrupted", Type("boolean")}};
+      {"interrupted", Type("boolean")},
+      {"files_error", OrNull("string")}};
   for (const char* count : {"requests", "ok", "failed", "warm_up_requests", "primers"})
     p[count] = Type("integer");
   p["outcomes"] = Type("object");

@@ -1,0 +1,142 @@
+#include "common/load/run_files.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/base/time_format.h"
+#include "common/base/zstd_file.h"
+#include "common/load/record_codec.h"
+#include "common/load/recorder.h"
+
+namespace poolmark::load {
+namespace {
+
+// Reads on where a file is torn off; every other error counts.
+Status ReadPart(const std::string& path, bool torn, const std::function<Status(const RequestRecord&)>& each) {
+  POOLMARK_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(path));
+  RequestRecord record;
+  for (;;) {
+    const Result<bool> more = reader->Next(&record);
+    if (!more.ok()) return torn ? absl::OkStatus() : more.status();
+    if (!*more) return absl::OkStatus();
+    POOLMARK_RETURN_IF_ERROR(each(record));
+  }
+}
+
+}  // namespace
+
+Status RunFiles::Prepare() const {
+  if (directory_.empty()) return absl::OkStatus();
+  POOLMARK_RETURN_IF_ERROR(MakeDirs(directory_));
+  POOLMARK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(directory_));
+  for (const std::string& name : names) {
+    const bool ours = name == "load.json" || name == "timeline.jsonl" || name == "report.html" ||
+                      name == "vllm.json" || name.starts_with("profile_export") ||
+                      (name.starts_with("requests.") && name.find(".jsonl.zst") != std::string::npos);
+    if (ours) POOLMARK_RETURN_IF_ERROR(RemoveTree(JoinPath(directory_, name)).status());
+  }
+  return absl::OkStatus();
+}
+
+std::string RunFiles::RecordPath(int process) const {
+  if (directory_.empty()) return "";
+  return JoinPath(directory_, processes_ == 1 ? "requests.jsonl.zst"
+                                              : "requests." + std::to_string(process) + ".part.jsonl.zst");
+}
+
+void RunFiles::Lost(const Status& why) {
+  if (lost_.ok()) lost_ = why;
+}
+
+Result<Accumulator> RunFiles::MergeParts(int64_t window_start) {
+  Accumulator all;
+  if (directory_.empty())
+    return Internal("load", "several processes need a directory for their records", "give --out");
+  const std::string path = JoinPath(directory_, "requests.jsonl.zst");
+  std::unique_ptr<ZstdWriter> writer;
+  const auto give_up = [&](const Status& why) {
+    Lost(why);
+    writer.reset();
+    (void)RemoveTree(path + ".tmp");  // the parts hold more
+  };
+  if (lost_.ok()) {
+    auto created = ZstdWriter::Create(path);
+    if (created.ok()) writer = std::move(*created);
+    if (!created.ok()) give_up(created.status());
+  }
+  std::string line;
+  for (int process = 0; process < processes_; ++process) {
+    const std::string part = RecordPath(process);
+    const bool torn = !FileExists(part);
+    POOLMARK_RETURN_IF_ERROR(
+        ReadPart(torn ? PartialRecords(part) : part, torn, [&](const RequestRecord& record) {
+          all.Add(record, window_start);
+          if (writer == nullptr) return absl::OkStatus();
+          line.clear();
+          AppendRecord(record, &line);
+          if (const Status written = writer->Write(line); !written.ok()) give_up(written);
+          return absl::OkStatus();
+        }));
+  }
+  if (writer != nullptr) {
+    if (const Status finished = writer->Finish(); !finished.ok()) give_up(finished);
+  }
+  if (!lost_.ok()) return all;  // the parts stay
+  for (int process = 0; process < processes_; ++process)
+    POOLMARK_RETURN_IF_ERROR(RemoveTree(RecordPath(process)).status());
+  return all;
+}
+
+// Figures before records: where the disk is full, the file with the first records gives up its end.
+Status RunFiles::WriteWithRoom(const std::string& name, const std::string& text) {
+  const std::string path = JoinPath(directory_, name);
+  Status written = AtomicWriteFile(path, text);
+  for (int process = 0; process < processes_ && written.code() == absl::StatusCode::kResourceExhausted;
+       ++process) {
+    const std::string records = PartialRecords(RecordPath(process));
+    std::error_code error;
+    for (auto size = std::filesystem::file_size(records, error);
+         !error && size > 0 && written.code() == absl::StatusCode::kResourceExhausted;) {
+      constexpr uintmax_t kLeast = 4096;
+      size = size < kLeast ? 0 : size / 2;
+      if (truncate(records.c_str(), static_cast<off_t>(size)) != 0) break;
+      written = AtomicWriteFile(path, text);
+    }
+  }
+  return written;
+}
+
+Status RunFiles::WriteLoadJson(const LoadResult& result, const std::vector<http::Url>& urls) {
+  Json json = SummaryJson(result.summary);
+  json["started"] = IsoLocal(result.started_wall);
+  json["started_wall_ns"] = result.started_wall.count();
+  json["window_ns"] = {{"start", result.window.start},
+                       {"end", result.window.end},
+                       {"load_end", result.window.load_end},
+                       {"total_end", result.window.total_end}};
+  Json list = Json::array();
+  for (const http::Url& url : urls) list.push_back(url.ToString());
+  json["urls"] = list;
+  POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(json, 2));
+  return WriteWithRoom("load.json", text + "\n");
+}
+
+Status RunFiles::WriteTimeline(const LoadResult& result) {
+  std::string timeline;
+  for (const Tick& tick : result.ticks) {
+    POOLMARK_ASSIGN_OR_RETURN(const std::string line, DumpJson(TickJson(tick)));
+    timeline += line + "\n";
+  }
+  return WriteWithRoom("timeline.jsonl", timeline);
+}
+
+void RunFiles::Write(const LoadResult& result, const std::vector<http::Url>& urls) {
+  if (directory_.empty()) return;
+  if (const Status written = WriteLoadJson(result, urls); !written.ok()) Lost(written);
+  if (const Status written = WriteTimeline(result); !written.ok()) Lost(written);
+}
+
+}  // namespace poolmark::load
