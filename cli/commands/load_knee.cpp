@@ -92,13 +92,24 @@ int RunKneeSearch(const LoadArguments& a) {
     std::printf("%-10s %10s %12s %12s %12s %12s\n", "level", "good", "goodput/s", "tokens/s", "TTFT P99 ms",
                 "TPOT P99 ms");
   std::string why;
+  bool interrupted = false;
+  Status broken;
   while (const auto next = search.Next()) {
     const Result<Level> level = Measure(a, *next);
-    if (!level.ok()) return LoadFailed(level.status());
+    if (!level.ok()) {
+      broken = level.status();
+      break;
+    }
+    // A level that was cut short says nothing.
     if (level->summary.interrupted) {
-      std::fprintf(stderr, "poolmark load: interrupted at level %s; the levels before it are above%s\n",
-                   LevelName(a, level->value).c_str(), a.out.empty() ? "" : " and in --out");
-      return 130;
+      interrupted = true;
+      std::fprintf(stderr, "poolmark load: interrupted at level %s; what is told are the levels before it\n",
+                   LevelName(a, level->value).c_str());
+      break;
+    }
+    if (!level->summary.files_error.empty()) {
+      broken = Unavailable(LevelName(a, level->value), level->summary.files_error);
+      break;
     }
     if (text) PrintLevel(a, *level);
     if (level->summary.client_limited)
@@ -110,7 +121,13 @@ int RunKneeSearch(const LoadArguments& a) {
                       {"summary", load::SummaryJson(level->summary)}});
     search.Report(level->value, level->share);
   }
-  const Json json = {{"knee", search.knee().has_value() ? Json(*search.knee()) : Json(nullptr)},
+  // What was measured is told, whatever ended the search; a knee only by one that came to its end.
+  const bool whole = !interrupted && broken.ok();
+  const std::optional<double> knee = whole ? search.knee() : std::nullopt;
+  const Json json = {{"knee", knee.has_value() ? Json(*knee) : Json(nullptr)},
+                     {"interrupted", interrupted},
+                     {"error", broken.ok() ? Json(nullptr) : Json(std::string(broken.message()))},
+                     {"highest_passed", search.knee().has_value() ? Json(*search.knee()) : Json(nullptr)},
                      {"open_end", search.open_end()},
                      {"share", options.share},
                      {"slo", a.slo},
@@ -118,21 +135,26 @@ int RunKneeSearch(const LoadArguments& a) {
                      {"levels", levels}};
   const auto dump = DumpJson(json, 2);
   if (!dump.ok()) return LoadFailed(dump.status());
+  if (!text) {
+    std::printf("%s\n", dump->c_str());
+  } else if (knee.has_value()) {
+    std::printf("knee: %s%s%s\n", LevelName(a, *knee).c_str(), search.open_end() ? " or more" : "",
+                why.c_str());
+  } else if (!whole) {
+    std::printf("knee: not known%s%s\n", search.knee().has_value() ? ", at least " : "",
+                search.knee().has_value() ? LevelName(a, *search.knee()).c_str() : "");
+  } else {
+    std::printf("knee: none; the first level already failed%s\n", why.c_str());
+  }
   if (!a.out.empty()) {
-    const Status written = AtomicWriteFile(JoinPath(a.out, "knee.json"), *dump + "\n");
+    const std::string path = JoinPath(a.out, "knee.json");
+    Status written = MakeDirs(a.out);
+    if (written.ok()) written = AtomicWriteFile(path, *dump + "\n");
     if (!written.ok()) return LoadFailed(written);
   }
-  if (text) {
-    if (search.knee().has_value()) {
-      std::printf("knee: %s%s%s\n", LevelName(a, *search.knee()).c_str(), search.open_end() ? " or more" : "",
-                  why.c_str());
-    } else {
-      std::printf("knee: none; the first level already failed%s\n", why.c_str());
-    }
-  } else {
-    std::printf("%s\n", dump->c_str());
-  }
-  return search.knee().has_value() ? 0 : 1;
+  if (interrupted) return 130;
+  if (!broken.ok()) return LoadFailed(broken);
+  return knee.has_value() ? 0 : 1;
 }
 
 }  // namespace poolmark::cli

@@ -167,13 +167,45 @@ Result<LoadOptions> OptionsOfDescription(const Json& load) {
       o.retry.on_429 |= word == "429";
       o.retry.on_5xx |= word == "5xx";
     }
-    o.worker = load.at("worker").get<uint32_t>();
+    o.worker =
+        load.contains("worker") ? load["worker"].get<uint32_t>() : 0;  // a merged load is nobody's part
     o.workers = load.at("workers").get<uint32_t>();
   } catch (const Json::exception& error) {
     return InvalidInput("load.json",
                         std::string("its `load` is not as this version writes it: ") + error.what());
   }
   return o;
+}
+
+void AddClient(const Json& json, ClientFigures* client) {
+  const auto worst = [](const Json& value, std::optional<double>* out) {
+    if (value.is_number()) *out = std::max(out->value_or(0), value.get<double>());
+  };
+  worst(json.at("lateness_ms").at("p50"), &client->lateness_p50_ms);
+  worst(json.at("lateness_ms").at("p99"), &client->lateness_p99_ms);
+  worst(json.at("lateness_ms").at("max"), &client->lateness_max_ms);
+  worst(json.at("schedule_error_ms").at("p50"), &client->schedule_error_p50_ms);
+  worst(json.at("schedule_error_ms").at("p99"), &client->schedule_error_p99_ms);
+  worst(json.at("schedule_error_ms").at("max"), &client->schedule_error_max_ms);
+  client->achieved_concurrency += json.at("achieved_concurrency").get<double>();
+  client->max_in_flight += json.at("max_in_flight").get<uint64_t>();
+  client->cpu_seconds += json.at("cpu_s").get<double>();
+  client->cpu_seconds_of_load += json.at("cpu_of_load_s").get<double>();
+  client->max_rss_bytes = std::max(client->max_rss_bytes, json.at("max_rss_bytes").get<uint64_t>());
+  client->loops += json.at("loops").get<int>() * json.at("processes").get<int>();
+  client->connections += json.at("connections").get<uint64_t>();
+  client->stale_connections += json.at("connections_closed_idle").get<uint64_t>();
+  client->extra_attempts += json.at("extra_attempts").get<uint64_t>();
+  client->unfilled_arrivals += json.at("unfilled_arrivals").get<uint64_t>();
+  client->unsent_arrivals += json.at("unsent_arrivals").get<uint64_t>();
+  client->abandoned_turns += json.at("abandoned_turns").get<uint64_t>();
+  client->waited_for_connection += json.at("waited_for_connection").get<uint64_t>();
+  client->users_without_session += json.at("users_without_session").get<uint64_t>();
+  client->events += json.at("events").get<uint64_t>();
+  client->bytes_in += json.at("bytes_in").get<uint64_t>();
+  const Json& ran_out = json.at("ran_out_of_sessions_at_s");
+  if (ran_out.is_number())
+    client->ran_out_at_s = std::min(client->ran_out_at_s.value_or(1e18), ran_out.get<double>());
 }
 
 }  // namespace poolmark::load

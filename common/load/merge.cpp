@@ -126,38 +126,6 @@ Json MergedDescription(const std::vector<Worker>& workers) {
   return load;
 }
 
-// The worst of the workers' own delays, the sum of their counts.
-void AddClient(const Json& json, ClientFigures* client) {
-  const auto worst = [](const Json& value, std::optional<double>* out) {
-    if (value.is_number()) *out = std::max(out->value_or(0), value.get<double>());
-  };
-  worst(json["lateness_ms"]["p50"], &client->lateness_p50_ms);
-  worst(json["lateness_ms"]["p99"], &client->lateness_p99_ms);
-  worst(json["lateness_ms"]["max"], &client->lateness_max_ms);
-  worst(json["schedule_error_ms"]["p50"], &client->schedule_error_p50_ms);
-  worst(json["schedule_error_ms"]["p99"], &client->schedule_error_p99_ms);
-  worst(json["schedule_error_ms"]["max"], &client->schedule_error_max_ms);
-  client->achieved_concurrency += json["achieved_concurrency"].get<double>();
-  client->max_in_flight += json["max_in_flight"].get<uint64_t>();
-  client->cpu_seconds += json["cpu_s"].get<double>();
-  client->cpu_seconds_of_load += json["cpu_of_load_s"].get<double>();
-  client->max_rss_bytes = std::max(client->max_rss_bytes, json["max_rss_bytes"].get<uint64_t>());
-  client->loops += json["loops"].get<int>() * json["processes"].get<int>();
-  client->connections += json["connections"].get<uint64_t>();
-  client->stale_connections += json["connections_closed_idle"].get<uint64_t>();
-  client->extra_attempts += json["extra_attempts"].get<uint64_t>();
-  client->unfilled_arrivals += json["unfilled_arrivals"].get<uint64_t>();
-  client->unsent_arrivals += json["unsent_arrivals"].get<uint64_t>();
-  client->abandoned_turns += json["abandoned_turns"].get<uint64_t>();
-  client->waited_for_connection += json["waited_for_connection"].get<uint64_t>();
-  client->users_without_session += json["users_without_session"].get<uint64_t>();
-  client->events += json["events"].get<uint64_t>();
-  client->bytes_in += json["bytes_in"].get<uint64_t>();
-  const Json& ran_out = json["ran_out_of_sessions_at_s"];
-  if (ran_out.is_number())
-    client->ran_out_at_s = std::min(client->ran_out_at_s.value_or(1e18), ran_out.get<double>());
-}
-
 }  // namespace
 
 Result<Summary> MergeLoads(const std::vector<WorkerResult>& given, const std::string& out,

@@ -28,6 +28,8 @@ constexpr Measure kMeasures[] = {
     {"ended per second", "ended_per_s", nullptr, "Requests ended per second", "requests/s", 1},
     {"failed so far", "failed", nullptr, "Failed requests", "requests", 1},
     {"own lateness", "lateness_ms", "p99", "The load generator's lateness, P99", "s", 1e-3},
+    {"largest own lateness", "lateness_ms", "max", "The load generator's largest lateness", "s", 1e-3},
+    {"time to first token", "ttft_ms", "p50", "Time to first token, P50 of each second", "s", 1e-3},
 };
 
 using Points = std::vector<std::pair<double, double>>;
@@ -76,44 +78,54 @@ Points PointsOf(const std::vector<Json>& lines, const Measure& measure) {
 
 }  // namespace
 
+std::vector<Chart> TimelineCharts(const std::string& name, const std::vector<TimelineOf>& loads) {
+  std::vector<Chart> charts;
+  for (const Measure& measure : kMeasures) {
+    Chart chart;
+    chart.kind = Chart::Kind::kLine;
+    chart.name = name + measure.name;
+    chart.x_title = "Time from the start of the load";
+    chart.x_unit = "s";
+    chart.y_title = measure.y_title;
+    chart.y_unit = measure.unit;
+    charts.push_back(std::move(chart));
+  }
+  for (const TimelineOf& load : loads) {
+    const auto lines = ReadLines(load.path);
+    for (size_t m = 0; m < charts.size(); ++m) {
+      Series series = load.as;
+      series.points = PointsOf(lines, kMeasures[m]);
+      if (!series.points.empty()) charts[m].series.push_back(std::move(series));
+    }
+  }
+  return charts;
+}
+
 Chart LoadTimeline(const std::string& workload, const Recomputed& job) {
   const ChartData data(workload, job.summary, job.repeats);
   std::vector<Chart> charts;
   for (const auto& level : data.levels()) {
-    const size_t first = charts.size();
-    for (const Measure& measure : kMeasures) {
-      Chart chart;
-      chart.kind = Chart::Kind::kLine;
-      chart.name = (data.levels().size() > 1 ? LevelTitle(level) + ": " : "") + measure.name;
-      chart.x_title = "Time from the start of the load";
-      chart.x_unit = "s";
-      chart.y_title = measure.y_title;
-      chart.y_unit = measure.unit;
-      charts.push_back(std::move(chart));
-    }
+    std::vector<TimelineOf> loads;
     for (const auto& stack : data.stacks()) {
       for (const results::RepeatFile* repeat : data.Repeats({stack, level})) {
-        const auto lines = ReadLines(
-            JoinPath(job.directory.path, JoinPath(results::DirectoryOf(*repeat), "timeline.jsonl")));
-        for (size_t m = 0; m < std::size(kMeasures); ++m) {
-          Series series;
-          series.group = data.StackTitle(stack);
-          series.label = series.group + ", repeat " + std::to_string(repeat->facts.repeat) +
-                         (repeat->figures.valid ? "" : " (invalid)");
-          series.color = data.Color(stack);
-          series.dashed = !repeat->figures.valid;
-          series.points = PointsOf(lines, kMeasures[m]);
-          if (!series.points.empty()) charts[first + m].series.push_back(std::move(series));
-        }
+        Series series;
+        series.group = data.StackTitle(stack);
+        series.label = series.group + ", repeat " + std::to_string(repeat->facts.repeat) +
+                       (repeat->figures.valid ? "" : " (invalid)");
+        series.color = data.Color(stack);
+        series.dashed = !repeat->figures.valid;
+        loads.push_back(
+            {JoinPath(job.directory.path, JoinPath(results::DirectoryOf(*repeat), "timeline.jsonl")),
+             std::move(series)});
       }
     }
+    const std::string name = data.levels().size() > 1 ? LevelTitle(level) + ": " : "";
+    for (Chart& chart : TimelineCharts(name, loads)) charts.push_back(std::move(chart));
   }
   Chart chart = Choose("Show", std::move(charts));
   chart.id = "load-" + data.id();
   chart.title = "The load generator over time";
-  chart.text =
-      "Its own readings about once a second, each repeat a line: warm-up and drain included. A lateness that "
-      "grows says that the client, not the pool, was the bottleneck.";
+  chart.text = kTimelineText;
   return chart;
 }
 

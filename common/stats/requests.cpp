@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/stats/percentile_curve.h"
 #include "common/stats/windows.h"
 
 namespace poolmark::stats {
 namespace {
 
 constexpr double kCurveScales[] = {0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6};  // DistServe's sweep of both limits
-
-std::vector<std::pair<double, double>> PercentileCurve(std::span<const double> sorted) {
-  std::vector<std::pair<double, double>> curve;
-  if (sorted.empty()) return curve;
-  for (int i = 0; i <= 100; ++i) curve.emplace_back(i / 100.0, Percentile(sorted, i / 100.0));
-  curve.insert(curve.end() - 1, {0.995, Percentile(sorted, 0.995)});
-  curve.insert(curve.end() - 1, {0.999, Percentile(sorted, 0.999)});
-  return curve;
-}
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include "common/base/json.h"
 #include "tests/component/load/fixture.h"
 #include "tests/component/load/process.h"
+#include "tests/component/load/program.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/token_server.h"
 
@@ -22,35 +23,6 @@ namespace {
 using poolmark::test::Process;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
-
-const std::string kProgram = std::string(POOLMARK_BIN_DIR) + "/poolmark";
-
-// Sanitizer lanes build the tests without the program.
-bool NoProgram() {
-  if (FileExists(kProgram)) return false;
-  std::printf("skipped: no program\n");
-  return true;
-}
-
-struct Done {
-  int code = -1;
-  std::string out, err;
-};
-
-Done Poolmark(const std::vector<std::string>& arguments) {
-  const TempDir dir;
-  std::vector<std::string> argv = {kProgram, "load"};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  Process process(argv, dir / "run");
-  const auto code = process.Wait(60000);
-  return {code.value_or(-1), process.out(), process.err()};
-}
-
-std::vector<std::string> Quick(const TokenServer& server, const std::vector<std::string>& more) {
-  std::vector<std::string> all = {"--url", server.url() + "/v1", "--model", "m", "--output-tokens", "3"};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
 
 // Every key is described, every required one is there.
 void CheckKeys(const Json& value, const Json& schema, const std::string& path) {

@@ -1,3 +1,4 @@
+list(APPEND _libs poolmark_report)
 list(APPEND _libs poolmark_load poolmark_http)
 # Some tests run the program itself; the sanitizer lanes spare themselves the whole command line for it.
 if(POOLMARK_SANITIZE STREQUAL "")

@@ -1,0 +1,126 @@
+#include "common/load/recompute.h"
+
+#include <cmath>
+
+#include "common/base/files.h"
+#include "common/load/describe.h"
+#include "common/load/record_codec.h"
+
+namespace poolmark::load {
+namespace {
+
+// What records alone give. Percentiles of gaps are bounds of buckets, the same in both.
+constexpr const char* kFromRecords[] = {
+    "window",
+    "requests",
+    "ok",
+    "failed",
+    "warm_up_requests",
+    "primers",
+    "outcomes",
+    "requests_per_second",
+    "output_tokens_per_second",
+    "input_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "ttft_ms",
+    "ttft_from_sent_ms",
+    "ttft_kernel_ms",
+    "answer_ttft_ms",
+    "first_byte_ms",
+    "time_per_output_token_ms",
+    "inter_token_latency_ms",
+    "latency_ms",
+    "connect_ms",
+    "goodput",
+};
+
+// The program keeps some times as floats, and sums depend on the order in which requests ended.
+bool Same(const Json& left, const Json& right) {
+  if (!left.is_number() || !right.is_number()) return left == right;
+  const double a = left.get<double>(), b = right.get<double>();
+  return std::abs(a - b) <= 2e-4 + 1e-6 * std::max(std::abs(a), std::abs(b));
+}
+
+void Differ(const std::string& path, const Json& stored, const Json& computed,
+            std::vector<Difference>* differences) {
+  if (stored.is_object() && computed.is_object() && stored.size() == computed.size()) {
+    for (const auto& [key, value] : computed.items()) {
+      const auto other = stored.find(key);
+      if (other == stored.end()) {
+        differences->push_back({path + "." + key, "(nothing)", value.dump()});
+      } else {
+        Differ(path + "." + key, *other, value, differences);
+      }
+    }
+    return;
+  }
+  if (stored.is_array() && computed.is_array() && stored.size() == computed.size()) {
+    for (size_t i = 0; i < stored.size(); ++i)
+      Differ(path + "[" + std::to_string(i) + "]", stored[i], computed[i], differences);
+    return;
+  }
+  const auto text = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 80);
+  };
+  if (!Same(stored, computed)) differences->push_back({path, text(stored), text(computed)});
+}
+
+}  // namespace
+
+Result<Recomputed> ReadLoad(const std::string& directory) {
+  Recomputed load;
+  const std::string path = JoinPath(directory, "load.json");
+  POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  POOLMARK_ASSIGN_OR_RETURN(load.stored, ParseJson(text, path));
+  try {
+    const Json& json = load.stored;
+    const Json& bounds = json.at("window_ns");
+    load.window.start = bounds.at("start").get<int64_t>();
+    load.window.end = bounds.at("end").get<int64_t>();
+    load.window.load_end = bounds.at("load_end").get<int64_t>();
+    load.window.total_end = bounds.at("total_end").get<int64_t>();
+    load.window.whole_run = json.at("window").at("whole_run").get<bool>();
+    POOLMARK_ASSIGN_OR_RETURN(load.options, OptionsOfDescription(json.at("load")));
+    AddClient(json.at("client"), &load.summary.client);
+    load.summary.client_limited = json.at("client").at("limited").get<bool>();
+    load.summary.interrupted = json.at("interrupted").get<bool>();
+    load.summary.warnings = json.at("warnings").get<std::vector<std::string>>();
+    load.summary.notes = json.at("notes").get<std::vector<std::string>>();
+    if (const Json& slo = json.at("load").at("slo"); !slo.is_null()) {
+      POOLMARK_ASSIGN_OR_RETURN(load.summary.slo, SloOfJson(slo));
+    }
+  } catch (const Json::exception& error) {
+    return InvalidInput(path, std::string("it is no load.json of this version: ") + error.what());
+  }
+  return load;
+}
+
+Status RecomputeLoad(const std::string& directory, const std::function<void(const RequestRecord&)>& each,
+                     Recomputed* load) {
+  if (const Json why = load->stored.value("files_error", Json()); why.is_string())
+    return InvalidInput(directory, "its records are not complete (" + why.get<std::string>() + ")",
+                        "the figures of the load stand in its load.json");
+  POOLMARK_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(JoinPath(directory, "requests.jsonl.zst")));
+  RequestRecord record;
+  for (;;) {
+    POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&record));
+    if (!more) break;
+    load->records.Add(record, load->window.start);
+    each(record);
+  }
+  const Summary stored = std::move(load->summary);
+  load->summary = Summarize(load->records, load->window, load->options, stored.client, stored.slo, {});
+  load->summary.client_limited = stored.client_limited;
+  load->summary.interrupted = stored.interrupted;
+  load->summary.warnings = stored.warnings;
+  load->summary.notes = stored.notes;
+  const Json computed = SummaryJson(load->summary);
+  for (const char* key : kFromRecords) {
+    if (!computed.contains(key) && !load->stored.contains(key)) continue;
+    Differ(key, load->stored.value(key, Json()), computed.value(key, Json()), &load->differences);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace poolmark::load

@@ -1,0 +1,36 @@
+// A load's figures again, from its directory: records give what load.json must say. For reports and checks of
+// a standalone load; a job's repeats are computed by common/results. Not thread-safe.
+#pragma once
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/base/json.h"
+#include "common/load/record.h"
+#include "common/load/summary.h"
+
+namespace poolmark::load {
+
+struct Difference {
+  std::string path;  // "ttft_ms.p99"
+  std::string stored, computed;
+};
+
+struct Recomputed {
+  Json stored;  // load.json
+  WindowBounds window;
+  LoadOptions options;  // as far as load.json gives them
+  Accumulator records;
+  // From the records; what the program said of itself, notes and warnings are as stored.
+  Summary summary;
+  std::vector<Difference> differences;  // figures that the records do not give
+};
+
+// Reads load.json of a directory. Errors say what is missing or of another form.
+Result<Recomputed> ReadLoad(const std::string& directory);
+// Reads its records, each of which `each` sees too, and computes.
+Status RecomputeLoad(const std::string& directory, const std::function<void(const RequestRecord&)>& each,
+                     Recomputed* load);
+
+}  // namespace poolmark::load

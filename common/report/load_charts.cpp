@@ -1,0 +1,191 @@
+// The pictures of a load of its own: percentile curves, what happened over time, goodput.
+#include <algorithm>
+
+#include "common/base/files.h"
+#include "common/report/load_report.h"
+#include "common/report/load_timeline.h"
+#include "common/stats/percentile_curve.h"
+
+namespace poolmark::report {
+namespace {
+
+using load::RequestFigures;
+using Points = std::vector<std::pair<double, double>>;
+
+// Of the successful requests of the window, in seconds.
+template <class Get>
+Points Curve(const LoadReport& report, Get get) {
+  std::vector<double> values;
+  for (const RequestFigures& request : report.load.records.requests) {
+    if (request.primer || request.window_time < report.load.window.start ||
+        request.outcome != load::Outcome::kOk)
+      continue;
+    const double nanoseconds = static_cast<double>(get(request));
+    if (nanoseconds >= 0) values.push_back(nanoseconds / 1e9);  // below 0: not measured
+  }
+  std::sort(values.begin(), values.end());
+  return stats::PercentileCurve(values);
+}
+
+// Gaps are kept as counts: the curve is that of their buckets' upper bounds, 1.6 % wide.
+Points GapCurve(const LoadReport& report) {
+  const load::Accumulator& records = report.load.records;
+  Points points;
+  if (records.gap_count == 0) return points;
+  const auto at = [&](double share) {
+    const auto bound = records.gaps->Quantile(share).value_or(0);
+    points.emplace_back(share, static_cast<double>(std::min(bound, records.max_gap)) / 1e9);
+  };
+  for (int i = 0; i < 100; ++i) at(i / 100.0);
+  for (const double share : {0.995, 0.999, 1.0}) at(share);
+  return points;
+}
+
+Chart Lines(const std::string& name, const std::string& x, const std::string& x_unit, const std::string& y,
+            const std::string& y_unit) {
+  Chart chart;
+  chart.kind = Chart::Kind::kLine;
+  chart.name = name;
+  chart.x_title = x;
+  chart.x_unit = x_unit;
+  chart.y_title = y;
+  chart.y_unit = y_unit;
+  return chart;
+}
+
+void Add(Chart* chart, const std::string& label, Points points) {
+  if (points.empty()) return;
+  Series series;
+  series.label = label;
+  series.color = "s" + std::to_string(chart->series.size() % 8);
+  series.points = std::move(points);
+  chart->series.push_back(std::move(series));
+}
+
+Chart Percentiles(const std::string& name, const std::string& y, const std::string& of = "requests") {
+  return Lines(name, "Share of " + of, "share", y, "s");
+}
+
+Chart TtftChart(const LoadReport& report) {
+  Chart chart = Percentiles("", "Time to first token");
+  chart.id = "ttft";
+  chart.title = "Time to first token, all percentiles";
+  chart.text =
+      "The share of successful requests whose first output came within the time, as the program saw it and "
+      "by "
+      "the kernel's receive stamps. Where the two part, the program was late.";
+  Add(&chart, "as the program saw it", Curve(report, [](const RequestFigures& r) { return r.ttft; }));
+  Add(&chart, "by the kernel's stamps", Curve(report, [](const RequestFigures& r) { return r.kernel_ttft; }));
+  if (report.load.options.mode != load::LoadOptions::Mode::kClosed)
+    Add(&chart, "from the actual send",
+        Curve(report, [](const RequestFigures& r) { return r.ttft_from_sent; }));
+  return chart;
+}
+
+Chart GapChart(const LoadReport& report) {
+  Chart gaps = Percentiles("Inter-token latency", "Gap between output events", "gaps");
+  Add(&gaps, "inter-token latency", GapCurve(report));
+  Chart tokens = Percentiles("Time per output token", "Time per output token");
+  Add(&tokens, "time per output token",
+      Curve(report, [](const RequestFigures& r) { return r.time_per_output_token; }));
+  Chart latency = Percentiles("Request latency", "Request latency");
+  Add(&latency, "request latency", Curve(report, [](const RequestFigures& r) { return r.latency; }));
+  Chart chart = Choose("Show", {gaps, tokens, latency});
+  chart.id = "gaps";
+  chart.title = "Gaps between tokens, all percentiles";
+  chart.text =
+      "Inter-token latency: gaps between output events, all requests pooled, so that a stall shows. Time per "
+      "output token: each request's mean. Request latency: to its last output.";
+  return chart;
+}
+
+template <class Get>
+Points OverTime(const LoadReport& report, Get get) {
+  Points points;
+  for (size_t i = 0; i < report.bins.size(); ++i)
+    points.emplace_back(static_cast<double>(i) * report.bin_seconds,
+                        static_cast<double>(get(report.bins[i])) / report.bin_seconds);
+  // The last stretch holds to its end.
+  points.emplace_back(static_cast<double>(report.bins.size()) * report.bin_seconds, points.back().second);
+  return points;
+}
+
+void AddBands(const LoadReport& report, Chart* chart) {
+  const auto& window = report.load.window;
+  if (window.start > 0) chart->bands.push_back({0, static_cast<double>(window.start) / 1e9, "warm-up"});
+  if (window.total_end > window.load_end)
+    chart->bands.push_back(
+        {static_cast<double>(window.load_end) / 1e9, static_cast<double>(window.total_end) / 1e9, "drain"});
+}
+
+Chart TimeChart(const LoadReport& report) {
+  const auto chart_of = [&](const std::string& name, const std::string& y, const std::string& unit) {
+    return Lines(name, "Time from the start of the load", "s", y, unit);
+  };
+  Chart tokens = chart_of("Output tokens", "Output tokens per second", "tokens/s");
+  Add(&tokens, "output tokens that arrived",
+      OverTime(report, [](const LoadBin& bin) { return bin.output_tokens; }));
+  Chart requests = chart_of("Requests", "Requests per second", "requests/s");
+  Add(&requests, "started", OverTime(report, [](const LoadBin& bin) { return bin.started; }));
+  Add(&requests, "ended well", OverTime(report, [](const LoadBin& bin) { return bin.ended[0]; }));
+  Chart failures = chart_of("Failures", "Failed requests per second", "requests/s");
+  for (size_t i = 1; i < load::kOutcomes; ++i) {
+    if (std::any_of(report.bins.begin(), report.bins.end(),
+                    [i](const auto& bin) { return bin.ended[i] > 0; }))
+      Add(&failures, std::string(load::OutcomeName(static_cast<load::Outcome>(i))),
+          OverTime(report, [i](const LoadBin& bin) { return bin.ended[i]; }));
+  }
+  std::vector<Chart> charts = {tokens, requests, failures};
+  for (Chart& chart : charts) {
+    for (Series& series : chart.series) series.stepped = true;
+    AddBands(report, &chart);
+  }
+  Chart chart = Choose("Show", std::move(charts));
+  chart.id = "time";
+  chart.title = "Throughput over time";
+  char length[32];
+  std::snprintf(length, sizeof length, "%g", report.bin_seconds);
+  chart.text = std::string("What arrived, started, ended or failed in each ") + length +
+               " s, over that length; warm-up and drain are shaded and in no figure.";
+  return chart;
+}
+
+Chart TimelineChart(const LoadReport& report) {
+  Series series;
+  series.label = "this load";
+  series.color = "s0";
+  auto charts = TimelineCharts("", {{JoinPath(report.directory, "timeline.jsonl"), series}});
+  for (Chart& chart : charts) AddBands(report, &chart);
+  Chart chart = Choose("Show", std::move(charts));
+  chart.id = "timeline";
+  chart.title = "The load generator over time";
+  chart.text = kTimelineText;
+  return chart;
+}
+
+Chart GoodputChart(const LoadReport& report) {
+  const load::Summary& summary = report.load.summary;
+  Chart chart = Lines("", "Scale of the limits", "ratio", "Good requests per second", "requests/s");
+  chart.id = "goodput";
+  chart.title = "Goodput along the scale of the limits";
+  chart.text =
+      "Requests per second that met every limit, when all limits are this many times those asked for";
+  if (summary.slo.has_value()) chart.text += " (" + summary.slo->name + ")";
+  chart.text += ".";
+  Points points;
+  for (const load::GoodputPoint& point : summary.goodput) points.emplace_back(point.scale, point.per_second);
+  std::sort(points.begin(), points.end());
+  Add(&chart, "goodput", std::move(points));
+  return chart;
+}
+
+}  // namespace
+
+std::vector<Chart> LoadCharts(const LoadReport& report) {
+  std::vector<Chart> charts = {TtftChart(report), GapChart(report), TimeChart(report), TimelineChart(report),
+                               GoodputChart(report)};
+  std::erase_if(charts, [](const Chart& chart) { return !HasData(chart); });
+  return charts;
+}
+
+}  // namespace poolmark::report
