@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 
 #include "common/http/response_parser.h"
 #include "common/http/socket.h"
+#include "common/http/stoppable_client.h"
 #include "common/http/tls.h"
 
 namespace poolmark::http {
@@ -15,7 +17,9 @@ namespace {
 // What one exchange still may take.
 class Deadline {
  public:
-  explicit Deadline(Nanoseconds timeout) : timeout_(timeout), end_(RealClock().Steady() + timeout) {}
+  // `stop` is readable once the exchange is to end; -1: never.
+  Deadline(Nanoseconds timeout, int stop)
+      : timeout_(timeout), end_(RealClock().Steady() + timeout), stop_(stop) {}
   // Waits for the socket; at most `idle` where it is shorter than what is left.
   Status Wait(int fd, short events, const char* doing, Nanoseconds idle) const {
     const Nanoseconds idle_end = RealClock().Steady() + idle;
@@ -24,16 +28,20 @@ class Deadline {
       const Nanoseconds left = std::min(end_, idle_end) - now;
       if (left <= Nanoseconds(0)) {
         const bool whole = end_ <= idle_end;
-        return Unavailable(
-            "",
-            std::string("timed out while ") + doing + " after " +
-                std::to_string(
-                    std::chrono::duration_cast<std::chrono::milliseconds>(whole ? timeout_ : idle).count()) +
-                (whole ? " ms in all" : " ms without a byte"));
+        const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(whole ? timeout_ : idle);
+        return ToStatus(Error{absl::StatusCode::kUnavailable, "timed_out", "",
+                              std::string("timed out while ") + doing + " after " +
+                                  std::to_string(limit.count()) +
+                                  (whole ? " ms in all" : " ms without a byte"),
+                              ""});
       }
-      pollfd item{fd, events, 0};
+      pollfd items[] = {{fd, events, 0}, {stop_, POLLIN, 0}};  // a negative descriptor is skipped
       const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1;
-      const int n = poll(&item, 1, static_cast<int>(std::min<int64_t>(ms, 1'000'000)));
+      const int n = poll(items, 2, static_cast<int>(std::min<int64_t>(ms, 1'000'000)));
+      if (items[1].revents != 0) {
+        return ToStatus(
+            Error{absl::StatusCode::kCancelled, "stopped", "", std::string("stopped while ") + doing, ""});
+      }
       if (n > 0) return absl::OkStatus();
       if (n < 0 && errno != EINTR) return FromErrno("", "poll", errno);
     }
@@ -43,6 +51,7 @@ class Deadline {
  private:
   Nanoseconds timeout_;
   Nanoseconds end_;
+  int stop_;
 };
 
 class Connection {
@@ -156,8 +165,9 @@ class Connection {
   char plain_[32768];
 };
 
-class SocketClient final : public Client {
+class SocketClient : public Client {
  public:
+  explicit SocketClient(int stop = -1) : stop_(stop) {}
   Result<Response> Send(const Request& request) override { return Exchange(request, nullptr); }
   Result<Response> Stream(const Request& request, const OnData& on_data) override {
     return Exchange(request, &on_data);
@@ -171,14 +181,14 @@ class SocketClient final : public Client {
     return ToStatus(error);
   }
 
-  static Result<Response> Exchange(const Request& request, const OnData* on_data) {
+  Result<Response> Exchange(const Request& request, const OnData* on_data) const {
     Result<Response> response = Run(request, on_data);
     if (!response.ok()) return Named(request, response.status());
     return response;
   }
 
-  static Result<Response> Run(const Request& request, const OnData* on_data) {
-    const Deadline deadline(request.timeout);
+  Result<Response> Run(const Request& request, const OnData* on_data) const {
+    const Deadline deadline(request.timeout, stop_);
     const bool has_body = !request.body.empty() || request.method == "POST" || request.method == "PUT";
     Headers headers = request.headers;
     headers.emplace_back("Connection", "close");
@@ -237,12 +247,53 @@ class SocketClient final : public Client {
       }
     }
   }
+
+  const int stop_;
+};
+
+// The stop as a descriptor, which poll() understands.
+class StopDescriptor {
+ public:
+  explicit StopDescriptor(std::stop_token stop)
+      : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), callback_(std::in_place, std::move(stop), Wake{fd_}) {}
+  StopDescriptor(const StopDescriptor&) = delete;
+  StopDescriptor& operator=(const StopDescriptor&) = delete;
+  ~StopDescriptor() {
+    callback_.reset();
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  struct Wake {
+    int fd;
+    void operator()() const { eventfd_write(fd, 1); }
+  };
+  int fd_;
+  std::optional<std::stop_callback<Wake>> callback_;
+};
+
+class StoppableClient final : public Client {
+ public:
+  explicit StoppableClient(std::stop_token stop) : stop_(std::move(stop)), client_(stop_.get()) {}
+  Result<Response> Send(const Request& request) override { return client_.Send(request); }
+  Result<Response> Stream(const Request& request, const OnData& on_data) override {
+    return client_.Stream(request, on_data);
+  }
+
+ private:
+  StopDescriptor stop_;
+  SocketClient client_;
 };
 
 }  // namespace
 
 std::unique_ptr<Client> MakeClient() {
   return std::make_unique<SocketClient>();
+}
+
+std::unique_ptr<Client> MakeStoppableClient(std::stop_token stop) {
+  return std::make_unique<StoppableClient>(std::move(stop));
 }
 
 }  // namespace poolmark::http

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/http/stoppable_client.h"
 #include "tests/support/raw_server.h"
 #include "tests/support/temp_dir.h"
 
@@ -86,6 +87,26 @@ TEST_CASE("a stream gives its pieces as they arrive and can be stopped") {
   CHECK(refused->status == 503);
   CHECK(refused->body == "busy");
   CHECK_FALSE(called);
+}
+
+TEST_CASE("a stop ends the call that waits for its answer, and later ones before they begin") {
+  std::stop_source stop;
+  RawServer server([&](RawConnection& connection) {
+    connection.ReadRequest();
+    stop.request_stop();
+    connection.PeerCloses();
+  });
+  const auto client = MakeStoppableClient(stop.get_token());
+  Request request = Get(server.url());
+  request.timeout = std::chrono::seconds(60);
+  const auto response = client->Send(request);
+  CHECK(response.status().code() == absl::StatusCode::kCancelled);
+  CHECK(std::string(response.status().message()).find("stopped while reading the answer") !=
+        std::string::npos);
+  CHECK(client->Send(request).status().code() == absl::StatusCode::kCancelled);
+  // Another client is not concerned.
+  RawServer other(Answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+  CHECK(MakeStoppableClient({})->Send(Get(other.url())).ok());
 }
 
 TEST_CASE("transport failures name the URL and what was being done") {
