@@ -4,8 +4,10 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands/quality_commands.h"
 #include "cli/commands/quality_support.h"
+#include "cli/output/interrupt.h"
 #include "common/base/files.h"
 #include "common/base/time_format.h"
+#include "common/http/stoppable_client.h"
 #include "common/quality/accuracy.h"
 #include "common/quality/codec.h"
 #include "common/quality/judge_cache.h"
@@ -88,11 +90,12 @@ int RunQualityAnalyze(const QualityAnalyzeArguments& a) {
   Result<std::string> key = ApiKey(a.judge_key_file);
   if (!key.ok()) return Refuse(key.status());
   options.judge_api_key = *key;
-  Interrupts interrupts;
+  Interrupt interrupt;
+  const StopMessage said(interrupt.token());
   ProgressLine progress;
-  std::unique_ptr<http::Client> client = http::MakeClient();
+  std::unique_ptr<http::Client> client = http::MakeStoppableClient(interrupt.token());
   quality::JudgeContext context{
-      client.get(), [&](Nanoseconds wait) { interrupts.Sleep(wait); }, &interrupts.flag(),
+      client.get(), [&](Nanoseconds wait) { SleepUnlessStopped(interrupt.token(), wait); }, interrupt.token(),
       [&](const quality::JudgeProgress& p) {
         progress.Show(absl::StrCat("judge: ", p.done, "/", p.total, ", ", p.unrated, " without a rating"),
                       p.done == p.total);

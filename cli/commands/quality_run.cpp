@@ -1,7 +1,3 @@
-#include <signal.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -12,9 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands/quality_commands.h"
 #include "cli/commands/quality_support.h"
+#include "cli/output/interrupt.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/base/time_format.h"
+#include "common/http/stoppable_client.h"
 #include "common/quality/plan.h"
 #include "common/quality/runner.h"
 
@@ -129,17 +127,18 @@ int Report(const quality::RunReport& report, const std::string& out) {
 }  // namespace
 
 int RunQualityRun(const QualityRunArguments& arguments) {
+  Interrupt interrupt;
+  const StopMessage said(interrupt.token());
   std::optional<EventLines> events;
   if (arguments.progress == "json") events.emplace();
   Result<quality::RunOptions> options = OptionsOf(arguments);
-  Interrupts interrupts;
   ProgressLine progress;
-  std::unique_ptr<http::Client> client = http::MakeClient();
+  std::unique_ptr<http::Client> client = http::MakeStoppableClient(interrupt.token());
   quality::RunContext context;
   context.client = client.get();
   context.clock = &RealClock();
-  context.sleep = [&](Nanoseconds wait) { interrupts.Sleep(wait); };
-  context.interrupted = &interrupts.flag();
+  context.sleep = [&](Nanoseconds wait) { SleepUnlessStopped(interrupt.token(), wait); };
+  context.stop = interrupt.token();
   context.note = [&](const std::string& text) {
     if (events) events->Say("note", text);
     progress.Note(text);

@@ -1,24 +1,20 @@
 #include "cli/commands/quality_support.h"
 
-#include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <utility>
 
 #include "common/base/files.h"
 
 namespace poolmark::cli {
 namespace {
 
-std::atomic<bool> g_interrupted{false};
-
-void OnSignal(int) {
-  if (g_interrupted.exchange(true)) _exit(130);
-  constexpr char kText[] = "\nstopping after the request in flight; once more ends at once\n";
-  [[maybe_unused]] ssize_t ignored = write(STDERR_FILENO, kText, sizeof kText - 1);
+void Say() {
+  std::fputs("\nstopping; once more ends at once\n", stderr);
 }
 
 }  // namespace
@@ -40,31 +36,13 @@ Result<std::string> ApiKey(const std::string& file) {
   return key;
 }
 
-Interrupts::Interrupts() {
-  g_interrupted = false;
-  struct sigaction action {};
-  action.sa_handler = OnSignal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
+StopMessage::StopMessage(std::stop_token stop) : callback_(std::move(stop), Say) {}
 
-Interrupts::~Interrupts() {
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-}
-
-const std::atomic<bool>& Interrupts::flag() const {
-  return g_interrupted;
-}
-
-void Interrupts::Sleep(Nanoseconds wait) const {
-  Nanoseconds end = RealClock().Steady() + wait;
-  while (!g_interrupted) {
-    Nanoseconds left = end - RealClock().Steady();
-    if (left <= Nanoseconds(0)) return;
-    // A signal ends poll() early.
-    poll(nullptr, 0, static_cast<int>(std::clamp<int64_t>(left / std::chrono::milliseconds(1), 1, 200)));
-  }
+void SleepUnlessStopped(const std::stop_token& stop, Nanoseconds wait) {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  wake.wait_for(lock, stop, wait, [] { return false; });
 }
 
 ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) == 1) {}

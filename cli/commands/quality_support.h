@@ -1,6 +1,6 @@
 // What the quality commands share: refusals, keys, Ctrl-C, the progress line.
 #pragma once
-#include <atomic>
+#include <stop_token>
 #include <string>
 
 #include "common/base/clock.h"
@@ -14,18 +14,17 @@ int Refuse(const Status& status);
 // The first line of the file, or OPENAI_API_KEY, or "".
 Result<std::string> ApiKey(const std::string& file);
 
-// While it lives the first SIGINT or SIGTERM sets the flag and the second ends the program at once. One at a
-// time.
-class Interrupts {
+// Says on stderr that the program stops, once it is asked to.
+class StopMessage {
  public:
-  Interrupts();
-  ~Interrupts();
-  Interrupts(const Interrupts&) = delete;
-  Interrupts& operator=(const Interrupts&) = delete;
-  const std::atomic<bool>& flag() const;
-  // Returns early when interrupted.
-  void Sleep(Nanoseconds wait) const;
+  explicit StopMessage(std::stop_token stop);
+
+ private:
+  std::stop_callback<void (*)()> callback_;
 };
+
+// Returns early when a stop is requested.
+void SleepUnlessStopped(const std::stop_token& stop, Nanoseconds wait);
 
 // One line on stderr that is rewritten on a terminal; elsewhere a line every ten seconds. Not thread-safe.
 class ProgressLine {

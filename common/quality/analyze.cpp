@@ -19,6 +19,9 @@ T& Slot(PerArm<T>& values, const std::string& label) {
   return values.emplace_back(label, T{}).second;
 }
 
+// More requests sent again than one in so many are worth a warning.
+constexpr int64_t kManyShare = 20;
+
 // Scores of one pass, question by question.
 using Scores = std::vector<std::optional<double>>;
 
@@ -335,6 +338,12 @@ class Analyzer {
       x.delta_low_95 = figures.delta - 1.96 * *figures.standard_error;
       x.delta_high_95 = figures.delta + 1.96 * *figures.standard_error;
     }
+    for (const Pass& pass : passes_) {
+      std::optional<RequestTotals> totals;
+      if (pass.requests)
+        totals = RequestTotals{pass.requests->requests, pass.requests->sent_again(), pass.requests->failed()};
+      x.requests.emplace_back(pass.arm.label, totals);
+    }
     if (judge_ == nullptr) return;
     for (const auto& [key, rating] : judge_->by_key) {
       if (!rating.answer_first || !rating.reference_first) continue;
@@ -383,6 +392,7 @@ class Analyzer {
           "there is no control pass: a loss may come from the engine's cache as well as from the reuse on "
           "trial");
     }
+    for (const Pass& pass : passes_) WarnTrouble(pass);
     WarnUnread();
     WarnUnrated();
     if (!s.engagement.measured)
@@ -391,6 +401,28 @@ class Analyzer {
       warn(absl::StrCat(
           s.engagement.stale_chunks,
           " chunks were matched but their KV was gone: the cache may be too small for the plan"));
+    }
+  }
+
+  // Requests that failed, or many that were answered only when sent again: the engine was in trouble.
+  void WarnTrouble(const Pass& pass) {
+    if (!pass.requests || pass.requests->troubled.empty()) return;
+    const RequestLog& log = *pass.requests;
+    auto example = [](const TroubledRequest& request) {
+      return absl::StrCat(" (first ", request.request_id, ": ", request.problem, ")");
+    };
+    if (log.failed() > 0) {
+      auto first = std::find_if(log.troubled.begin(), log.troubled.end(),
+                                [](const TroubledRequest& request) { return !request.successful; });
+      out_.warnings.push_back(absl::StrCat(pass.arm.label, ": ", log.failed(), " of ", log.requests,
+                                           " requests failed", example(*first)));
+    }
+    if (log.sent_again() * kManyShare > log.requests) {
+      auto first = std::find_if(log.troubled.begin(), log.troubled.end(),
+                                [](const TroubledRequest& request) { return request.attempts > 1; });
+      out_.warnings.push_back(absl::StrCat(pass.arm.label, ": requests were sent again ", log.sent_again(),
+                                           " times, ", log.requests, " were to be sent", example(*first),
+                                           ": its answers may come from an engine in trouble"));
     }
   }
 

@@ -30,6 +30,13 @@ struct JudgeTable {
   std::string problem;                        // the last one, of an answer without rating
 };
 
+// How a pass's requests went.
+struct RequestTotals {
+  int64_t requests = 0;
+  int64_t sent_again = 0;
+  int64_t failed = 0;
+};
+
 // Figures beside the verdict, for statistics.json.
 struct ExtraStatistics {
   int64_t questions = 0;  // scored by every pass
@@ -41,8 +48,9 @@ struct ExtraStatistics {
   std::optional<double> delta_high_95;
   int64_t judged_twice = 0;  // judge metric: ratings from both prompts, and how often they differ
   int64_t judge_disagreements = 0;
-  double judge_order_bias = 0;            // mean of answer_first - reference_first
-  std::optional<double> reference_noise;  // mean |reference_k - reference_1| over k > 1
+  double judge_order_bias = 0;                    // mean of answer_first - reference_first
+  std::optional<double> reference_noise;          // mean |reference_k - reference_1| over k > 1
+  PerArm<std::optional<RequestTotals>> requests;  // nothing: other programs do not tell
 };
 
 struct Analysis {

@@ -1,7 +1,5 @@
 #include "common/quality/arm_run.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "common/base/time_format.h"
 #include "common/base/version.h"
@@ -21,7 +19,7 @@ class ArmRun {
         options_(options),
         context_(context),
         counters_(context.client, options.blend_metrics_url),
-        sender_(context.client, context.clock, context.sleep, context.interrupted, options.sender) {
+        sender_(context.client, context.clock, context.sleep, context.stop, options.sender) {
     Arm& arm = pass_.arm;
     arm.plan_fingerprint = plan.plan_fingerprint;
     arm.role = role;
@@ -31,6 +29,7 @@ class ArmRun {
     arm.blend_metrics_url = options.blend_metrics_url;
     arm.lmcache_version = Version();
     arm.engagement_measured = !options.blend_metrics_url.empty();
+    pass_.requests.emplace();
   }
 
   Result<std::optional<Pass>> Go() {
@@ -57,7 +56,7 @@ class ArmRun {
       last_ = start;
     }
     Measure();
-    if (context_.interrupted->load()) return std::optional<Pass>();
+    if (context_.stop.stop_requested()) return std::optional<Pass>();
     if (arm.engagement_measured) {
       context_.sleep(options_.settle);
       Result<Counters> end = ReadCounters();
@@ -75,11 +74,15 @@ class ArmRun {
                            "see to the metrics page and run this arm again");
       }
     }
-    if (sent_again_ > 0)
-      Note(absl::StrCat("warning: requests were sent again ", sent_again_,
-                        sent_again_ == 1 ? " time" : " times", " after errors that may pass"));
     arm.finished_at = IsoLocal(context_.clock->Wall());
     arm.num_questions = static_cast<int64_t>(pass_.answers.size());
+    RequestLog& log = *pass_.requests;
+    log.label = arm.label;
+    log.started_at = arm.started_at;
+    log.finished_at = arm.finished_at;
+    if (const int64_t again = log.sent_again(); again > 0)
+      Note(absl::StrCat("warning: requests were sent again ", again, again == 1 ? " time" : " times",
+                        " after errors that may pass (requests_", arm.label, ".json)"));
     return std::optional<Pass>(std::move(pass_));
   }
 
@@ -87,7 +90,7 @@ class ArmRun {
   // The pass cannot do without this reading: several tries.
   Result<Counters> ReadCounters() {
     Result<Counters> read = counters_.Read();
-    for (int i = 1; i < kCounterTries && !read.ok() && !context_.interrupted->load(); ++i) {
+    for (int i = 1; i < kCounterTries && !read.ok() && !context_.stop.stop_requested(); ++i) {
       context_.sleep(std::chrono::seconds(1));
       read = counters_.Read();
     }
@@ -100,8 +103,8 @@ class ArmRun {
     int64_t done = 0;
     for (const StoreRequest& store : plan_.store_requests) {
       SendOutcome outcome = sender_.Send(store.messages, 1);
-      sent_again_ += std::max(0, outcome.attempts - 1);
-      if (context_.interrupted->load()) return;
+      if (context_.stop.stop_requested()) return;
+      Log(store.request_id, outcome);
       if (!outcome.successful) {
         if (pass_.arm.store_failures++ == 0) Note(absl::StrCat(store.request_id, " failed: ", outcome.error));
       }
@@ -114,10 +117,10 @@ class ArmRun {
     int64_t total = static_cast<int64_t>(plan_.samples.size());
     int64_t failed = 0;
     for (const Sample& sample : plan_.samples) {
-      if (context_.interrupted->load()) return;
+      if (context_.stop.stop_requested()) return;
       SendOutcome outcome = sender_.Send(sample.messages, plan_.settings.max_output_tokens);
-      sent_again_ += std::max(0, outcome.attempts - 1);
-      if (context_.interrupted->load()) return;
+      if (context_.stop.stop_requested()) return;
+      Log(sample.request_id, outcome);
       Answer answer;
       answer.qid = sample.qid;
       answer.request_id = sample.request_id;
@@ -148,6 +151,13 @@ class ArmRun {
     return delta;
   }
 
+  void Log(const std::string& request_id, const SendOutcome& outcome) {
+    RequestLog& log = *pass_.requests;
+    ++log.requests;
+    if (outcome.attempts > 1 || !outcome.successful)
+      log.troubled.push_back({request_id, outcome.attempts, outcome.successful, outcome.problem});
+  }
+
   void Note(const std::string& text) const {
     if (context_.note) context_.note(absl::StrCat(pass_.arm.label, ": ", text));
   }
@@ -159,7 +169,6 @@ class ArmRun {
   Sender sender_;
   Counters last_;
   std::string last_read_;  // the question after which they were read, of this pass
-  int64_t sent_again_ = 0;
   bool said_unreadable_ = false;
   Pass pass_;
 };

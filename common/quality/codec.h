@@ -32,6 +32,10 @@ Result<std::string> EncodeAnswer(const Answer& answer);  // one line with its li
 Result<std::vector<Answer>> DecodeAnswers(std::string_view text, const std::string& where,
                                           bool keep_responses);
 
+// requests_<label>.json. The totals are computed from its list.
+Result<std::string> EncodeRequests(const RequestLog& log);
+Result<RequestLog> DecodeRequests(std::string_view text, const std::string& where);
+
 Result<std::string> EncodeRows(const std::vector<Row>& rows);
 Result<std::vector<Row>> DecodeRows(std::string_view text, const std::string& where);
 

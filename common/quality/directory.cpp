@@ -151,7 +151,8 @@ Result<LoadedDirectory> Directory::Load(bool keep_texts) const {
           absl::StrCat("arm_", arm.label,
                        ".json has blend counters, which only a candidate's pass has: they are ignored"));
     }
-    out.passes.push_back({std::move(arm), std::move(answers)});
+    std::optional<RequestLog> requests = LoadRequests(arm, &out.warnings);
+    out.passes.push_back({std::move(arm), std::move(answers), std::move(requests)});
   }
   for (const std::string& name : names) {
     std::string label = LabelIn(name, "answers_", ".jsonl");
@@ -163,6 +164,24 @@ Result<LoadedDirectory> Directory::Load(bool keep_texts) const {
     }
   }
   return out;
+}
+
+// Beside the format: what is wrong with it is told and refuses nothing.
+std::optional<RequestLog> Directory::LoadRequests(const Arm& arm, std::vector<std::string>* warnings) const {
+  const std::string name = absl::StrCat("requests_", arm.label, ".json");
+  if (!FileExists(File(name))) return std::nullopt;
+  Result<std::string> text = ReadFile(File(name), kMaxFile);
+  Result<RequestLog> log = text.ok() ? DecodeRequests(*text, name) : Result<RequestLog>(text.status());
+  if (!log.ok()) {
+    warnings->push_back(absl::StrCat(std::string(log.status().message()), ": it is ignored"));
+    return std::nullopt;
+  }
+  if (log->label != arm.label || log->started_at != arm.started_at || log->finished_at != arm.finished_at) {
+    warnings->push_back(
+        absl::StrCat(name, " is of another pass than arm_", arm.label, ".json: it is ignored"));
+    return std::nullopt;
+  }
+  return *std::move(log);
 }
 
 // The summary goes first: it never stands beside other rows.
@@ -177,7 +196,8 @@ Status Directory::DeleteRole(const std::string& role) const {
   auto of_role = [&](const std::string& label) {
     return role == "reference" ? label.starts_with("reference_") : label == role;
   };
-  for (const auto& [prefix, suffix] : {std::pair("arm_", ".json"), std::pair("answers_", ".jsonl")}) {
+  for (const auto& [prefix, suffix] :
+       {std::pair("arm_", ".json"), std::pair("answers_", ".jsonl"), std::pair("requests_", ".json")}) {
     for (const std::string& name : names) {
       std::string label = LabelIn(name, prefix, suffix);
       if (!label.empty() && of_role(label)) POOLMARK_RETURN_IF_ERROR(Delete(File(name)));
@@ -186,16 +206,26 @@ Status Directory::DeleteRole(const std::string& role) const {
   return SyncDirectory(path_);
 }
 
-Status Directory::SavePass(const Arm& arm, const std::string& answers_text, bool first_of_role) const {
+Status Directory::SavePass(const Arm& arm, const std::string& answers_text,
+                           const std::optional<RequestLog>& requests, bool first_of_role) const {
   POOLMARK_ASSIGN_OR_RETURN(std::string text, EncodeArm(arm));
   std::string answers_file = File(absl::StrCat("answers_", arm.label, ".jsonl"));
   std::string arm_file = File(absl::StrCat("arm_", arm.label, ".json"));
+  std::string requests_file = File(absl::StrCat("requests_", arm.label, ".json"));
   // Everything is on disk before anything older goes: a full disk leaves the last complete pass.
   POOLMARK_RETURN_IF_ERROR(WriteSynced(answers_file + ".tmp", answers_text));
   POOLMARK_RETURN_IF_ERROR(WriteSynced(arm_file + ".tmp", text));
+  if (requests) {
+    POOLMARK_ASSIGN_OR_RETURN(std::string log, EncodeRequests(*requests));
+    POOLMARK_RETURN_IF_ERROR(WriteSynced(requests_file + ".tmp", log));
+  }
   POOLMARK_RETURN_IF_ERROR(DeleteResults());
   if (first_of_role) POOLMARK_RETURN_IF_ERROR(DeleteRole(arm.role));
+  // An older pass of this label must not stand beside the new answers.
+  POOLMARK_RETURN_IF_ERROR(Delete(arm_file));
   POOLMARK_RETURN_IF_ERROR(RenameDurably(answers_file + ".tmp", answers_file));
+  POOLMARK_RETURN_IF_ERROR(requests ? RenameDurably(requests_file + ".tmp", requests_file)
+                                    : Delete(requests_file));
   return RenameDurably(arm_file + ".tmp", arm_file);
 }
 

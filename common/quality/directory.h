@@ -53,10 +53,11 @@ class Directory {
   // Only the arm files' versions and labels: what `run` checks before it starts.
   Status CheckArms() const;
 
-  // A finished pass: answers first, the arm file last. Once they are on disk under .tmp, what analyze made of
-  // earlier passes goes (summary first), and with the role's first new pass the role's earlier files (each
-  // arm file before its answers).
-  Status SavePass(const Arm& arm, const std::string& answers_text, bool first_of_role) const;
+  // A finished pass: answers first, then how its requests went, the arm file last. Once they are on disk
+  // under .tmp, what analyze made of earlier passes goes (summary first), and with the role's first new pass
+  // the role's earlier files (each arm file before its answers).
+  Status SavePass(const Arm& arm, const std::string& answers_text, const std::optional<RequestLog>& requests,
+                  bool first_of_role) const;
 
   // rows.jsonl, statistics.json, then summary.json. All are on disk under .tmp before the older summary goes,
   // so a full disk leaves the last complete state and a summary never stands beside the rows of another
@@ -68,6 +69,7 @@ class Directory {
   Status DeleteResults() const;
   Status DeleteRole(const std::string& role) const;
   Result<std::vector<Arm>> LoadArms(std::vector<std::string>* names) const;
+  std::optional<RequestLog> LoadRequests(const Arm& arm, std::vector<std::string>* warnings) const;
   std::string path_;
 };
 

@@ -1,6 +1,7 @@
 #include "common/quality/judge.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -65,7 +66,7 @@ class Caller {
 
  private:
   std::optional<double> Ask(const std::string& prompt, Contact* contact, std::string* problem) const {
-    for (int i = 0; i < kTries && !context_.interrupted->load(); ++i) {
+    for (int i = 0; i < kTries && !context_.stop.stop_requested(); ++i) {
       bool wait = true;
       Result<std::string> reply = Reply(prompt, contact, &wait);
       if (!reply.ok()) {
@@ -154,11 +155,11 @@ class Pool {
  private:
   void Loop() {
     for (size_t i = next_++; i < work_.size(); i = next_++) {
-      if (context_.interrupted->load() || silent_in_a_row_ >= kGivenUpAfter) return;
+      if (context_.stop.stop_requested() || silent_in_a_row_ >= kGivenUpAfter) return;
       Contact contact;
       std::string problem;
       JudgeRating rating = caller_.Rate(work_[i], &contact, &problem);
-      if (context_.interrupted->load()) return;
+      if (context_.stop.stop_requested()) return;
       silent_in_a_row_ = contact.answered ? 0 : silent_in_a_row_ + 1;
       Status saved = rating.score() ? cache_->Add(work_[i].key, rating) : absl::OkStatus();
       std::lock_guard lock(mutex_);
@@ -213,13 +214,14 @@ Result<JudgeTable> RateAnswers(const LoadedDirectory& directory, const JudgeOpti
   }
   if (work.empty()) return table;
   Caller caller(options, templates, context);
-  POOLMARK_ASSIGN_OR_RETURN(table.insane, SanityCheck(caller, options));
-  if (!table.insane) {
-    Pool pool(work, caller, options, cache, context, &table);
-    POOLMARK_RETURN_IF_ERROR(pool.status());
-  }
-  if (context.interrupted->load())
+  Result<std::optional<std::string>> insane = SanityCheck(caller, options);
+  Status rated = insane.status();
+  if (rated.ok() && !*insane) rated = Pool(work, caller, options, cache, context, &table).status();
+  // Whatever a stopped call ended in says nothing about the judge.
+  if (context.stop.stop_requested())
     return absl::CancelledError("interrupted; the ratings so far are kept in judge_cache.jsonl");
+  POOLMARK_RETURN_IF_ERROR(rated);
+  table.insane = *std::move(insane);
   return table;
 }
 

@@ -2,8 +2,8 @@
 // gives. Two prompts for each answer, at most five tries each, ratings read from the first digit 0 to 4 found
 // in that order. Calls run in parallel; every finished rating is in the cache at once.
 #pragma once
-#include <atomic>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -37,7 +37,7 @@ struct JudgeProgress {
 struct JudgeContext {
   http::Client* client = nullptr;
   std::function<void(Nanoseconds)> sleep;
-  const std::atomic<bool>* interrupted = nullptr;
+  std::stop_token stop;
   std::function<void(const JudgeProgress&)>
       progress;  // may be empty; called from several threads, one at a time
 };

@@ -307,12 +307,21 @@ class Page {
   void Arms() {
     out_ +=
         "<h2>Arms</h2><table><tr><th>pass</th><th>URL</th><th>engine</th><th>program</th><th>started</"
-        "th><th>finished</th><th class=\"n\">failed stores</th></tr>";
+        "th><th>finished</th><th class=\"n\">failed stores</th><th class=\"n\">requests failed</th><th "
+        "class=\"n\">sent again</th></tr>";
     for (const Arm& arm : s_.arms) {
       absl::StrAppend(&out_, "<tr><td>", EscapeHtml(arm.label), "</td><td>", EscapeHtml(arm.url), "</td><td>",
                       EscapeHtml(arm.engine_version.value_or("not reported")), "</td><td>",
                       EscapeHtml(arm.lmcache_version), "</td><td>", EscapeHtml(arm.started_at), "</td><td>",
-                      EscapeHtml(arm.finished_at), "</td><td class=\"n\">", arm.store_failures, "</td></tr>");
+                      EscapeHtml(arm.finished_at), "</td><td class=\"n\">", arm.store_failures, "</td>");
+      for (const auto& [label, totals] : a_.statistics.requests) {
+        if (label != arm.label) continue;
+        for (int64_t RequestTotals::*member : {&RequestTotals::failed, &RequestTotals::sent_again}) {
+          absl::StrAppend(&out_, "<td class=\"n\">",
+                          totals ? absl::StrCat((*totals).*member) : std::string("not told"), "</td>");
+        }
+      }
+      out_ += "</tr>";
     }
     out_ += "</table>\n";
     if (s_.padding && s_.padding->prompt_tokens > 0) {

@@ -30,8 +30,9 @@ std::string Padded(std::string text, size_t width) {
   return text;
 }
 
-void ArmLine(const Summary& s, const std::string& label, double mean, const PairedComparison* against,
+void ArmLine(const Analysis& analysis, const std::string& label, double mean, const PairedComparison* against,
              std::string* out) {
+  const Summary& s = analysis.summary;
   const bool scored = s.num_questions > s.unscored_questions;
   absl::StrAppend(out, "  ", Padded(label, 12),
                   scored ? " mean " + Fixed3(mean) : std::string(" not scored"));
@@ -41,7 +42,24 @@ void ArmLine(const Summary& s, const std::string& label, double mean, const Pair
     absl::StrAppend(out, "  answered ", counts->answered, ", empty ", counts->empty, ", abstained ",
                     counts->abstained);
   }
+  const std::optional<RequestTotals>* totals = Find(analysis.statistics.requests, label);
+  if (totals != nullptr && *totals && (*totals)->failed > 0)
+    absl::StrAppend(out, ", ", (*totals)->failed, " requests failed");
+  if (totals != nullptr && *totals && (*totals)->sent_again > 0)
+    absl::StrAppend(out, ", sent again ", (*totals)->sent_again);
   absl::StrAppend(out, "\n");
+}
+
+// "(no complete answer)", or how the request failed where the pass kept that.
+std::string WhyEmpty(const LoadedDirectory& directory, const std::string& label, const Sample* sample) {
+  for (const Pass& pass : directory.passes) {
+    if (pass.arm.label != label || !pass.requests || sample == nullptr) continue;
+    for (const TroubledRequest& request : pass.requests->troubled) {
+      if (request.request_id == sample->request_id && !request.successful)
+        return absl::StrCat("(the request failed: ", Printable(request.problem), ")");
+    }
+  }
+  return "(no complete answer)";
 }
 
 std::string EngagementLine(const Summary& s) {
@@ -133,15 +151,17 @@ std::string SummaryText(const Analysis& analysis) {
         s.samples_needed > 0 ? absl::StrCat(": about ", s.samples_needed, " would settle it") : std::string(),
         "\n");
   }
-  ArmLine(s, "reference_1", s.candidate.figures.mean_score - s.candidate.figures.delta, nullptr, &out);
+  ArmLine(analysis, "reference_1", s.candidate.figures.mean_score - s.candidate.figures.delta, nullptr, &out);
   for (const ArmComparison& other : s.others)
-    ArmLine(s, other.label, other.figures.mean_score, &other.figures, &out);
-  ArmLine(s, "candidate", s.candidate.figures.mean_score, &s.candidate.figures, &out);
-  absl::StrAppend(&out, "  lost ", x.losses, ", won ", x.wins, " (sign test p ", PValue(x.sign_test_p),
-                  "); loss rate at most ", Percent(x.loss_rate_upper_95), " at 95%",
-                  s.reference_flip_rate ? absl::StrCat("; reference flips ", Percent(*s.reference_flip_rate))
-                                        : std::string("; one reference pass, noise unknown"),
-                  "\n");
+    ArmLine(analysis, other.label, other.figures.mean_score, &other.figures, &out);
+  ArmLine(analysis, "candidate", s.candidate.figures.mean_score, &s.candidate.figures, &out);
+  if (x.questions > 0)
+    absl::StrAppend(&out, "  lost ", x.losses, ", won ", x.wins, " (sign test p ", PValue(x.sign_test_p),
+                    "); loss rate at most ", Percent(x.loss_rate_upper_95), " at 95%",
+                    s.reference_flip_rate
+                        ? absl::StrCat("; reference flips ", Percent(*s.reference_flip_rate))
+                        : std::string("; one reference pass, noise unknown"),
+                    "\n");
   out += EngagementLine(s);
   std::string tags;
   for (const auto& [tag, count] : s.loss_tags) {
@@ -180,7 +200,7 @@ std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& direct
       const std::optional<double>* score = Find(row.scores, label);
       absl::StrAppend(&out, "  ", Padded(label, width + 2),
                       score != nullptr && *score ? Fixed3(**score) : std::string("-    "), "  ",
-                      answer.empty() ? std::string("(no complete answer)") : Printable(answer), "\n");
+                      answer.empty() ? WhyEmpty(directory, label, sample) : Printable(answer), "\n");
       if (!options.responses || sample == nullptr) continue;
       for (const Pass& pass : directory.passes) {
         if (pass.arm.label == label)

@@ -23,6 +23,16 @@ class Run {
       : options_(options), context_(context), directory_(options.out) {}
 
   Result<RunReport> Go() {
+    Result<RunReport> report = Work();
+    // A call that a stop ended is no refusal.
+    if (absl::IsCancelled(report.status()) || absl::IsUnavailable(report.status())) {
+      if (Interrupted()) return Finished();
+    }
+    return report;
+  }
+
+ private:
+  Result<RunReport> Work() {
     POOLMARK_RETURN_IF_ERROR(Check());
     POOLMARK_RETURN_IF_ERROR(MakeDirs(options_.out));
     POOLMARK_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Take(options_.out));
@@ -55,8 +65,7 @@ class Run {
     return Finished();
   }
 
- private:
-  bool Interrupted() const { return context_.interrupted->load(); }
+  bool Interrupted() const { return context_.stop.stop_requested(); }
   void Note(const std::string& text) const {
     if (context_.note) context_.note(text);
   }
@@ -157,7 +166,7 @@ class Run {
       if (!answer.successful) ++report_.failed_questions;
     }
     report_.failed_stores += pass->arm.store_failures;
-    POOLMARK_RETURN_IF_ERROR(directory_.SavePass(pass->arm, text, last_role_ != role));
+    POOLMARK_RETURN_IF_ERROR(directory_.SavePass(pass->arm, text, pass->requests, last_role_ != role));
     last_role_ = role;
     report_.saved.push_back(label);
     return absl::OkStatus();

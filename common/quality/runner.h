@@ -1,8 +1,8 @@
 // A run: builds or checks the plan, then runs the arms that have a URL, one request in flight, and saves each
 // pass as it finishes. Not thread-safe; one run at a time per directory.
 #pragma once
-#include <atomic>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -45,7 +45,7 @@ struct RunContext {
   http::Client* client = nullptr;
   const Clock* clock = nullptr;
   Sender::Sleep sleep;
-  const std::atomic<bool>* interrupted = nullptr;
+  std::stop_token stop;
   std::function<void(const RunProgress&)> progress;  // may be empty
   std::function<void(const std::string&)> note;      // warnings and results, a line each; may be empty
 };

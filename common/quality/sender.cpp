@@ -57,12 +57,11 @@ std::string ServerRoot(std::string url) {
   return base;
 }
 
-Sender::Sender(http::Client* client, const Clock* clock, Sleep sleep, const std::atomic<bool>* interrupted,
-               Options options)
+Sender::Sender(http::Client* client, const Clock* clock, Sleep sleep, std::stop_token stop, Options options)
     : client_(client),
       clock_(clock),
       sleep_(std::move(sleep)),
-      interrupted_(interrupted),
+      stop_(std::move(stop)),
       options_(std::move(options)) {}
 
 std::string Sender::Body(const Messages& messages, int64_t max_tokens) const {
@@ -85,9 +84,11 @@ SendOutcome Sender::Send(const Messages& messages, int64_t max_tokens) {
   while (outcome.attempts < kAttempts) {
     ++outcome.attempts;
     std::optional<Nanoseconds> wait;
-    if (!Attempt(body, &outcome, &wait) || outcome.attempts == kAttempts || interrupted_->load()) break;
+    const bool again = Attempt(body, &outcome, &wait);
+    if (!outcome.successful) outcome.problem = outcome.error;
+    if (!again || outcome.attempts == kAttempts || stop_.stop_requested()) break;
     sleep_(wait.value_or(backoff));
-    if (interrupted_->load()) break;
+    if (stop_.stop_requested()) break;
     backoff = std::min<Nanoseconds>(backoff * 2, std::chrono::seconds(8));
   }
   return outcome;
@@ -115,13 +116,13 @@ bool Sender::Attempt(const std::string& body, SendOutcome* outcome, std::optiona
   Nanoseconds start = clock_->Steady();
   Result<http::Response> response = client_->Stream(request, [&](std::string_view piece, Nanoseconds now) {
     streaming = true;
-    return stream.Feed(piece, now) && !interrupted_->load();
+    return stream.Feed(piece, now) && !stop_.stop_requested();
   });
   outcome->error.clear();
   if (!response.ok()) {
     outcome->error = std::string(response.status().message());
     // A stream that broke, or a request that ran into its limit, is not sent again.
-    return !streaming && !absl::IsDeadlineExceeded(response.status());
+    return !streaming && ErrorOf(response.status()).code != "timed_out";
   }
   if (response->status < 200 || response->status > 299) {
     outcome->error = absl::StrCat("HTTP ", response->status, ": ",
@@ -129,7 +130,7 @@ bool Sender::Attempt(const std::string& body, SendOutcome* outcome, std::optiona
     *wait = RetryAfter(*response);
     return Retryable(response->status);
   }
-  if (interrupted_->load()) {
+  if (stop_.stop_requested()) {
     outcome->error = "interrupted";
     return false;
   }
@@ -152,6 +153,7 @@ Status Sender::CheckEngine() {
   if (!options_.api_key.empty())
     request.headers = {{"Authorization", absl::StrCat("Bearer ", options_.api_key)}};
   Result<http::Response> response = client_->Send(request);
+  if (stop_.stop_requested()) return absl::CancelledError("interrupted");
   if (!response.ok()) {
     return Unavailable(
         options_.url,

@@ -3,9 +3,9 @@
 // refused connections, 408, 409, 429 and 5xx; text of a broken stream is discarded. Not thread-safe per
 // object.
 #pragma once
-#include <atomic>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "common/base/clock.h"
@@ -20,7 +20,8 @@ struct SendOutcome {
   std::optional<double> ttft_seconds;  // of the last attempt
   int64_t num_output_tokens = 0;
   int attempts = 0;
-  std::string error;  // why it failed
+  std::string error;    // why it failed
+  std::string problem;  // why the last attempt failed that did, also when a later one succeeded
 };
 
 // "host:port", with or without scheme, trailing "/" and "/v1" -> the API's base, which ends in "/v1".
@@ -30,7 +31,7 @@ std::string ServerRoot(std::string url);
 
 class Sender {
  public:
-  // Waits; returns early when the run is interrupted.
+  // Waits; returns early when a stop is requested.
   using Sleep = std::function<void(Nanoseconds)>;
   struct Options {
     std::string url;
@@ -39,8 +40,7 @@ class Sender {
     std::string api_key;  // "" sends "sk-dummy", as the openai client's users do
     Nanoseconds timeout = std::chrono::seconds(600);
   };
-  Sender(http::Client* client, const Clock* clock, Sleep sleep, const std::atomic<bool>* interrupted,
-         Options options);
+  Sender(http::Client* client, const Clock* clock, Sleep sleep, std::stop_token stop, Options options);
 
   SendOutcome Send(const Messages& messages, int64_t max_tokens);
   // Before a pass: is the engine there, and does it serve the model? An engine without a list of models
@@ -58,7 +58,7 @@ class Sender {
   http::Client* client_;
   const Clock* clock_;
   Sleep sleep_;
-  const std::atomic<bool>* interrupted_;
+  std::stop_token stop_;
   Options options_;
 };
 

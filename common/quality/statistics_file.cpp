@@ -23,6 +23,14 @@ Result<std::string> EncodeStatistics(const Analysis& analysis) {
                     {"disagreements", x.judge_disagreements},
                     {"order_bias", x.judge_order_bias}};
   }
+  Json requests = Json::object();
+  for (const auto& [label, totals] : x.requests) {
+    requests[label] = nullptr;
+    if (totals)
+      requests[label] = {
+          {"requests", totals->requests}, {"sent_again", totals->sent_again}, {"failed", totals->failed}};
+  }
+  out["requests"] = std::move(requests);
   out["warnings"] = analysis.warnings;
   POOLMARK_ASSIGN_OR_RETURN(std::string text, WriteJson(out, 2));
   return text + "\n";

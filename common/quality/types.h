@@ -147,9 +147,35 @@ struct Answer {
   std::optional<Counters> counters;
 };
 
+// How the requests of a pass went, which the format has no place for: requests_<label>.json, our own file.
+struct TroubledRequest {
+  std::string request_id;
+  int64_t attempts = 1;
+  bool successful = false;
+  std::string problem;  // of the last attempt that failed
+};
+struct RequestLog {
+  std::string label;
+  std::string started_at;  // the pass that it belongs to has these times
+  std::string finished_at;
+  int64_t requests = 0;                   // store requests and questions
+  std::vector<TroubledRequest> troubled;  // sent again or failed, in the order they were sent
+  int64_t sent_again() const {
+    int64_t total = 0;
+    for (const TroubledRequest& request : troubled) total += request.attempts - 1;
+    return total;
+  }
+  int64_t failed() const {
+    int64_t total = 0;
+    for (const TroubledRequest& request : troubled) total += request.successful ? 0 : 1;
+    return total;
+  }
+};
+
 struct Pass {
   Arm arm;
   std::vector<Answer> answers;
+  std::optional<RequestLog> requests;  // other programs write none
 };
 
 // One value per pass, in the order of the arms.

@@ -207,6 +207,7 @@ class Arm {
     std::vector<std::string> names = {"plan.json", "manifest.jsonl"};
     for (const std::string& label : AccuracyLabels(spec_, candidate_)) {
       names.push_back(absl::StrCat("answers_", label, ".jsonl"));
+      names.push_back(absl::StrCat("requests_", label, ".json"));
       names.push_back(absl::StrCat("arm_", label, ".json"));
     }
     for (const std::string& name : names) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/http/stoppable_client.h"
 #include "common/quality/accuracy.h"
 #include "common/quality/codec.h"
 #include "common/quality/plan.h"
@@ -114,7 +115,13 @@ Status TakeAccuracyArm(const spec::AccuracySpec& spec, bool candidate, const std
     POOLMARK_ASSIGN_OR_RETURN(quality::Arm arm, quality::DecodeArm(arm_text, arm_file));
     POOLMARK_ASSIGN_OR_RETURN(std::string answers,
                               ReadFile(File(incoming, "answers_", label, ".jsonl"), kMaxFile));
-    POOLMARK_RETURN_IF_ERROR(there.SavePass(arm, answers, first));
+    const std::string requests_file = File(incoming, "requests_", label, ".json");
+    std::optional<quality::RequestLog> requests;
+    if (FileExists(requests_file)) {
+      POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(requests_file, kMaxFile));
+      POOLMARK_ASSIGN_OR_RETURN(requests, quality::DecodeRequests(text, requests_file));
+    }
+    POOLMARK_RETURN_IF_ERROR(there.SavePass(arm, answers, requests, first));
     first = false;
   }
   return RemoveTree(incoming).status();
@@ -142,11 +149,8 @@ Result<std::string> CompareAccuracy(const spec::AccuracySpec& spec, const std::s
     const char* key = std::getenv("OPENAI_API_KEY");
     options.judge_api_key = key == nullptr ? "" : key;
   }
-  std::unique_ptr<http::Client> client = http::MakeClient();
-  std::atomic<bool> interrupted{false};
-  std::stop_callback on_stop(stop, [&] { interrupted = true; });
-  quality::JudgeContext context{client.get(), [&](Nanoseconds wait) { WaitFor(stop, wait); }, &interrupted,
-                                nullptr};
+  std::unique_ptr<http::Client> client = http::MakeStoppableClient(stop);
+  quality::JudgeContext context{client.get(), [&](Nanoseconds wait) { WaitFor(stop, wait); }, stop, nullptr};
   POOLMARK_ASSIGN_OR_RETURN(quality::AccuracyResult result, quality::FinishAccuracy(options, context));
   return absl::StrCat(std::string(quality::VerdictName(result.verdict)), ", ",
                       quality::DescribeAccuracy(result), DescribeTokens(directory));

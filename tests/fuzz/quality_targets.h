@@ -27,7 +27,7 @@ inline void Must(bool holds) {
   if (!holds) std::abort();
 }
 
-inline constexpr int kQualityFileKinds = 9;
+inline constexpr int kQualityFileKinds = 10;
 
 // What was read is written and read again to the same bytes.
 template <class Decoded, class Encode, class Decode>
@@ -86,6 +86,10 @@ inline void FuzzQualityFile(int kind, std::string_view text) {
         Must(rating.score() && *rating.score() >= 0 && *rating.score() <= 1);
       break;
     }
+    case 9:
+      SameAgain(DecodeRequests(text, "f"), EncodeRequests,
+                [](const std::string& t) { return DecodeRequests(t, "f"); });
+      break;
     default: {
       Result<std::vector<Question>> questions = ParseDataset(text, "f", kind == 8, 0);
       if (!questions.ok()) break;

@@ -1,10 +1,11 @@
 // A directory, a small data set and a run that never really sleeps, for the runner's tests.
 #pragma once
-#include <atomic>
 #include <catch2/catch.hpp>
+#include <stop_token>
 #include <string>
 
 #include "common/base/files.h"
+#include "common/http/stoppable_client.h"
 #include "common/quality/runner.h"
 #include "tests/component/quality/fake_engine.h"
 #include "tests/support/temp_dir.h"
@@ -15,7 +16,7 @@ class QualityBench {
  public:
   static constexpr int kQuestions = 24;
 
-  QualityBench() : client_(http::MakeClient()) {
+  QualityBench() {
     std::string records = "[";
     for (int i = 0; i < kQuestions; ++i) {
       if (i > 0) records += ",\n";
@@ -47,11 +48,12 @@ class QualityBench {
   const TempDir& directory() const { return directory_; }
 
   Result<quality::RunReport> TryRun() {
+    const std::unique_ptr<http::Client> client = http::MakeStoppableClient(stop_.get_token());
     quality::RunContext context;
-    context.client = client_.get();
+    context.client = client.get();
     context.clock = &RealClock();
     context.sleep = [this](Nanoseconds wait) { slept_ += wait; };
-    context.interrupted = &interrupted_;
+    context.stop = stop_.get_token();
     context.note = [this](const std::string& note) { notes += note + "\n"; };
     return quality::RunArms(options, context);
   }
@@ -61,8 +63,8 @@ class QualityBench {
     REQUIRE(report.ok());
     return *report;
   }
-  void Interrupt() { interrupted_ = true; }
-  void Continue() { interrupted_ = false; }
+  void Interrupt() { stop_.request_stop(); }
+  void Continue() { stop_ = {}; }
   Nanoseconds slept() const { return slept_; }
 
   quality::RunOptions options;
@@ -77,8 +79,7 @@ class QualityBench {
 
   TempDir directory_;
   std::string dataset_;
-  std::unique_ptr<http::Client> client_;
-  std::atomic<bool> interrupted_{false};
+  std::stop_source stop_;
   Nanoseconds slept_{0};
 };
 

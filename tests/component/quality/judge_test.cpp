@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <latch>
 #include <mutex>
 #include <set>
 
 #include "common/http/server.h"
+#include "common/http/stoppable_client.h"
 #include "common/quality/accuracy.h"
 #include "common/quality/codec.h"
 #include "tests/component/quality/bench_setup.h"
@@ -96,14 +98,14 @@ std::string RecordedRule(const Asked& a) {
 
 class JudgeBench {
  public:
-  JudgeBench() : client_(http::MakeClient()) {}
+  JudgeBench() : client_(http::MakeStoppableClient(stop.get_token())) {}
   JudgeContext context() {
-    return {client_.get(), [](Nanoseconds) {}, &interrupted_, nullptr};
+    return {client_.get(), [](Nanoseconds) {}, stop.get_token(), nullptr};
   }
+  std::stop_source stop;
 
  private:
   std::unique_ptr<http::Client> client_;
-  std::atomic<bool> interrupted_{false};
 };
 
 // A directory with two references and a candidate that gives `answers` where it differs from the gold.
@@ -298,6 +300,28 @@ TEST_CASE("a judge that cannot be reached is refused; one that dies leaves nulls
   std::string warnings;
   for (const std::string& warning : analysis.warnings) warnings += warning + "\n";
   CHECK_THAT(warnings, Catch::Contains("was not asked about") && Catch::Contains(table->problem));
+}
+
+TEST_CASE("a stop ends the rating before a silent judge has answered; finished ratings are kept", "[K20]") {
+  JudgeBench bench;
+  test::TempDir temp;
+  LoadedDirectory loaded = Loaded({});
+  std::latch over(1);
+  int asked = 0;
+  FakeJudge judge([&](const Asked& a) {
+    // The sanity check has four calls, a rating two: the stop comes in the third rating.
+    if (++asked == 9) {
+      bench.stop.request_stop();
+      over.wait();
+    }
+    return RecordedRule(a);
+  });
+  auto cache = JudgeCache::Open(temp / "cache").value();
+  const Result<JudgeTable> table = RateAnswers(loaded, {judge.url(), "j", "", 1, std::chrono::minutes(5)},
+                                               kTemplates, cache.get(), bench.context());
+  over.count_down();
+  CHECK(table.status().code() == absl::StatusCode::kCancelled);
+  CHECK(DecodeCache(ReadFile(temp / "cache").value()).size() == 2);
 }
 
 TEST_CASE("text put into a template is not filled again") {

@@ -1,5 +1,6 @@
 // Runs against engines of our own: what is sent, saved, deleted and refused.
 #include <catch2/catch.hpp>
+#include <latch>
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
@@ -168,7 +169,8 @@ TEST_CASE("a role's new pass replaces its old ones and what analyze made of them
   std::vector<std::string> names = ListDir(bench.out()).value();
   CHECK(names == std::vector<std::string>{"answers_candidate.jsonl", "answers_reference_1.jsonl",
                                           "arm_candidate.json", "arm_reference_1.json", "manifest.jsonl",
-                                          "plan.json"});
+                                          "plan.json", "requests_candidate.json",
+                                          "requests_reference_1.json"});
   CHECK(ReadFile(bench.out() + "/answers_candidate.jsonl").value() == candidate);
 }
 
@@ -365,6 +367,82 @@ TEST_CASE("an interrupted pass leaves the finished ones; resume runs what is mis
   CHECK(report.saved == std::vector<std::string>{"candidate"});
   CHECK(reference.measured() == before);
   CHECK(AnalyzeDirectory(bench.out()).summary.verdict == Verdict::kPass);
+}
+
+TEST_CASE("a stop ends the pass before an engine that keeps silent has answered", "[K4]") {
+  QualityBench bench;
+  FakeEngineOptions options;
+  options.answer = Right;
+  FakeEngine reference(options), candidate(options);
+  bench.options.reference_url = reference.url();
+  bench.options.candidate_url = candidate.url();
+  bench.options.request_timeout = std::chrono::minutes(5);
+  std::latch over(1);
+  candidate.OnChat([&](int number) {
+    if (number != 3) return;
+    bench.Interrupt();
+    over.wait();  // the answer comes only after the run has ended
+  });
+  const Result<RunReport> report = bench.TryRun();
+  over.count_down();
+  REQUIRE(report.ok());
+  CHECK(report->interrupted);
+  CHECK(report->saved == std::vector<std::string>{"reference_1", "reference_2"});
+  CHECK(Directory(bench.out()).Load(false).ok());
+}
+
+TEST_CASE("requests that were sent again or failed are told, and many are warned of") {
+  QualityBench bench;
+  FakeEngineOptions options;
+  options.answer = Right;
+  FakeEngine reference(options);
+  // Twelve questions are answered at the second attempt, the thirteenth never.
+  options.status = [](bool store, int number) {
+    if (store || number > 24) return 0;
+    return number == 24 ? 400 : number % 2 == 0 ? 503 : 0;
+  };
+  FakeEngine candidate(options);
+  bench.options.reference_url = reference.url();
+  bench.options.candidate_url = candidate.url();
+  bench.Run();
+  LoadedDirectory loaded = Directory(bench.out()).Load(false).value();
+  REQUIRE(loaded.passes.back().requests);
+  const RequestLog& log = *loaded.passes.back().requests;
+  CHECK(log.requests == QualityBench::kQuestions + static_cast<int64_t>(loaded.plan.store_requests.size()));
+  CHECK(log.sent_again() == 12);
+  CHECK(log.failed() == 1);
+  CHECK(log.troubled.front().request_id == "q0");
+  CHECK(log.troubled.front().attempts == 2);
+  CHECK_THAT(log.troubled.front().problem, Catch::Contains("HTTP 503"));
+  CHECK(loaded.passes.front().requests->troubled.empty());
+
+  Analysis analysis = AnalyzeDirectory(bench.out());
+  const Json requests = ParseJson(EncodeStatistics(analysis).value())->at("requests");
+  CHECK(requests.at("candidate").at("sent_again") == 12);
+  CHECK(requests.at("candidate").at("failed") == 1);
+  CHECK(requests.at("reference_1") ==
+        Json({{"requests", QualityBench::kQuestions}, {"sent_again", 0}, {"failed", 0}}));
+  const std::string text = SummaryText(analysis);
+  CHECK_THAT(text, Catch::Contains("1 requests failed, sent again 12\n"));
+  CHECK_THAT(text, Catch::Contains("warning: candidate: 1 of") && Catch::Contains("(first q12: HTTP 400"));
+  CHECK_THAT(text, Catch::Contains("warning: candidate: requests were sent again 12 times"));
+  CHECK_THAT(ShowText(analysis.rows, loaded, {}), Catch::Contains("(the request failed: HTTP 400"));
+
+  // It is the log of this pass alone: another's is told and not taken, and a new pass takes it away.
+  const std::string file = bench.out() + "/requests_candidate.json";
+  RequestLog other = log;
+  other.started_at = "2020-01-01T00:00:00+00:00";
+  REQUIRE(AtomicWriteFile(file, EncodeRequests(other).value()).ok());
+  loaded = Directory(bench.out()).Load(false).value();
+  CHECK(!loaded.passes.back().requests);
+  REQUIRE(loaded.warnings.size() == 1);
+  CHECK_THAT(loaded.warnings[0], Catch::Contains("another pass"));
+  REQUIRE(AtomicWriteFile(file, "{").ok());
+  CHECK_THAT(Directory(bench.out()).Load(false)->warnings.at(0), Catch::Contains("requests_candidate.json"));
+  bench.options.candidate_url = "";
+  bench.options.reference_repeats = 1;
+  bench.Run();
+  CHECK(!FileExists(bench.out() + "/requests_reference_2.json"));
 }
 
 TEST_CASE("hostile model output never breaks a file", "[K2]") {

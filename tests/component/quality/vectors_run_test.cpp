@@ -143,7 +143,6 @@ TEST_CASE("the sender's outcomes are those of the released one", "[recorded]") {
   auto vectors = Vectors("request_sender");
   if (!vectors) return;
   std::unique_ptr<http::Client> client = http::MakeClient();
-  std::atomic<bool> interrupted{false};
   const Json* normal = nullptr;
   for (const Json& c : vectors->at("results")) {
     if (c.at("scenario") == "normal") normal = &c.at("server_reply");
@@ -155,7 +154,7 @@ TEST_CASE("the sender's outcomes are those of the released one", "[recorded]") {
     std::string body;
     auto server =
         ScriptedServer(scripted ? c.at("server_reply") : *normal, scripted ? 0 : 1, &attempts, &body);
-    Sender sender(client.get(), &RealClock(), [](Nanoseconds) {}, &interrupted,
+    Sender sender(client.get(), &RealClock(), [](Nanoseconds) {}, {},
                   {"127.0.0.1:" + std::to_string(server->port()) + "/", "m",
                    "{\"enable_thinking\": false, \"level\": 3}", "", std::chrono::seconds(10)});
     SendOutcome outcome = sender.Send({{"user", "h\u00e9llo"}}, 64);

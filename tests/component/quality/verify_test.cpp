@@ -21,8 +21,7 @@ AnalyzeOptions OptionsFor(const std::string& directory) {
 
 // For the metrics that ask nobody.
 JudgeContext NoJudge() {
-  static const std::atomic<bool> interrupted{false};
-  return {nullptr, [](Nanoseconds) {}, &interrupted, nullptr};
+  return {nullptr, [](Nanoseconds) {}, {}, nullptr};
 }
 
 void AnalyzeNow(const std::string& directory) {
@@ -47,8 +46,7 @@ TEST_CASE("the accuracy run of a job gives its verdict and leaves a whole direct
   bench.options.reference_url = reference.url();
   bench.options.candidate_url = candidate.url();
   std::unique_ptr<http::Client> client = http::MakeClient();
-  std::atomic<bool> interrupted{false};
-  RunContext context{client.get(), &RealClock(), [](Nanoseconds) {}, &interrupted, nullptr, nullptr};
+  RunContext context{client.get(), &RealClock(), [](Nanoseconds) {}, {}, nullptr, nullptr};
   REQUIRE(RunArms(bench.options, context).ok());
   CHECK(absl::IsNotFound(ReadAccuracy(bench.out()).status()));
   Result<AccuracyResult> result = FinishAccuracy(OptionsFor(bench.out()), NoJudge());
@@ -70,8 +68,7 @@ TEST_CASE("arms of a job may run in different cycles", "[K30][K32]") {
     return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
   };
   std::unique_ptr<http::Client> client = http::MakeClient();
-  std::atomic<bool> interrupted{false};
-  RunContext context{client.get(), &RealClock(), [](Nanoseconds) {}, &interrupted, nullptr, nullptr};
+  RunContext context{client.get(), &RealClock(), [](Nanoseconds) {}, {}, nullptr, nullptr};
   {
     test::FakeEngine reference(options);
     bench.options.reference_url = reference.url();
