@@ -27,8 +27,13 @@ table { border-collapse: collapse; width: 100%; } th, td { text-align: left; pad
 th { font-weight: 600; color: var(--soft); } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 svg text { fill: var(--soft); font: 11px system-ui, sans-serif; } svg .axis { stroke: var(--line); } svg .mark { stroke: var(--ink); fill: var(--ink); }
 svg .bar { fill: var(--bar); } svg .low { fill: var(--bad); } svg .limit { stroke: var(--warn); stroke-dasharray: 4 3; }
-svg .better { fill: var(--good); } td.share { width: 40%; } td.share svg { width: 100%; height: .8em; display: block; }
-.answer { white-space: pre-wrap; overflow-wrap: anywhere; } code { font-size: .9em; }
+svg .better { fill: var(--good); } svg .strong { fill: var(--ink); font-weight: 600; }
+td.share { width: 40%; vertical-align: middle; } td.share svg { width: 100%; height: .8em; display: block; }
+.answer { white-space: pre-wrap; overflow-wrap: anywhere; } code { font-size: .9em; } .wide { overflow-x: auto; }
+.facts { display: flex; flex-wrap: wrap; gap: .2rem 1.6rem; margin: .4rem 0 0; } .facts div { overflow-wrap: anywhere; }
+.facts dt { display: inline; color: var(--soft); } .facts dd { display: inline; margin: 0 0 0 .4rem; }
+.card th { width: 7.5rem; } .tag { display: inline-block; border: 1px solid var(--line); border-radius: 99px; padding: 0 .6rem; font-size: .85em; color: var(--bad); }
+.note { margin: .3rem 0 0; padding-left: .7rem; border-left: 3px solid var(--warn); }
 )";
 
 // Model output is cut in the page; the files hold it whole.
@@ -68,16 +73,25 @@ class Page {
   void Head() {
     std::string verdict(VerdictName(s_.verdict));
     const Settings& plan = d_.plan.settings;
-    absl::StrAppend(&out_, "<h1>Does reused KV still give right answers?</h1><p class=\"soft\">",
-                    EscapeHtml(plan.model), ", ", EscapeHtml(plan.dataset), ", ", EscapeHtml(plan.scenario),
-                    ", metric ", EscapeHtml(s_.verdict_settings.metric), ", plan ",
-                    EscapeHtml(s_.plan_fingerprint), ", run ", EscapeHtml(s_.run_fingerprint),
-                    "</p>\n<div class=\"card\"><div class=\"verdict ", verdict, "\">", verdict, "</div><div>",
-                    Why(), "</div>");
+    out_ += "<h1>Does reused KV still give right answers?</h1><dl class=\"facts\">";
+    const std::string metric = s_.verdict_settings.judge_model
+                                   ? absl::StrCat("judge (", *s_.verdict_settings.judge_model, ")")
+                                   : s_.verdict_settings.metric;
+    const std::pair<const char*, std::string> facts[] = {{"model", plan.model},
+                                                         {"data set", plan.dataset},
+                                                         {"questions", absl::StrCat(s_.num_questions)},
+                                                         {"scenario", plan.scenario},
+                                                         {"metric", metric},
+                                                         {"plan", s_.plan_fingerprint},
+                                                         {"run", s_.run_fingerprint}};
+    for (const auto& [name, value] : facts)
+      absl::StrAppend(&out_, "<div><dt>", name, "</dt><dd>", EscapeHtml(value), "</dd></div>");
+    absl::StrAppend(&out_, "</dl>\n<div class=\"card\"><div class=\"verdict ", verdict, "\">", verdict,
+                    "</div><div>", Why(), "</div>");
     for (const std::string& reason : s_.invalid_reasons)
       absl::StrAppend(&out_, "<div>&bull; ", EscapeHtml(reason), "</div>");
     for (const std::string& warning : a_.warnings)
-      absl::StrAppend(&out_, "<div class=\"soft\">Note: ", EscapeHtml(warning), "</div>");
+      absl::StrAppend(&out_, "<div class=\"soft note\">", EscapeHtml(warning), "</div>");
     out_ += "</div>\n";
   }
 
@@ -112,23 +126,34 @@ class Page {
     for (const ArmComparison* arm : arms)
       reach = std::max(reach, std::abs(arm->figures.delta) + 2 * arm->figures.standard_error.value_or(0));
     reach *= 1.1;
-    auto x = [&](double value) { return Number(390 + value / reach * 280); };
+    auto at = [&](double value) { return 430 + value / reach * 260; };
+    auto x = [&](double value) { return Number(at(value)); };
     size_t height = 30 + 28 * arms.size() + 22;
     absl::StrAppend(&out_, "<h2>Against reference_1</h2><svg viewBox=\"0 0 700 ", height,
                     "\" width=\"100%\" role=\"img\" aria-label=\"Deltas with two standard errors\">");
-    absl::StrAppend(&out_, "<line class=\"axis\" x1=\"390\" x2=\"390\" y1=\"10\" y2=\"", height - 22, "\"/>");
-    for (double limit : {-s_.verdict_settings.tolerance, s_.verdict_settings.tolerance}) {
+    absl::StrAppend(&out_, "<line class=\"axis\" x1=\"430\" x2=\"430\" y1=\"10\" y2=\"", height - 22, "\"/>");
+    const double tolerance = s_.verdict_settings.tolerance;
+    for (double limit : {-tolerance, tolerance}) {
       absl::StrAppend(&out_, "<line class=\"limit\" x1=\"", x(limit), "\" x2=\"", x(limit),
-                      "\" y1=\"10\" y2=\"", height - 22, "\"/><text x=\"", x(limit), "\" y=\"", height - 8,
-                      "\" text-anchor=\"middle\">", Number(limit), "</text>");
+                      "\" y1=\"10\" y2=\"", height - 22, "\"/>");
+    }
+    absl::StrAppend(&out_, "<text x=\"430\" y=\"", height - 6,
+                    "\" text-anchor=\"middle\">no difference, with the tolerance of ", Number(tolerance),
+                    " dashed</text>");
+    // The ends of the axis, so that lengths can be read.
+    for (double end : {-reach, reach}) {
+      absl::StrAppend(&out_, "<text x=\"", x(end), "\" y=\"", height - 6, "\" text-anchor=\"",
+                      end < 0 ? "start" : "end", "\">", Number(end), "</text>");
     }
     size_t y = 30;
     for (const ArmComparison* arm : arms) {
       double se = 2 * arm->figures.standard_error.value_or(0);
-      absl::StrAppend(&out_, "<text x=\"0\" y=\"", y + 4, "\">", EscapeHtml(arm->label), "  ",
-                      Number(arm->figures.delta), "</text><line class=\"mark\" x1=\"",
-                      x(arm->figures.delta - se), "\" x2=\"", x(arm->figures.delta + se), "\" y1=\"", y,
-                      "\" y2=\"", y, "\"/><circle class=\"mark\" cx=\"", x(arm->figures.delta), "\" cy=\"", y,
+      absl::StrAppend(&out_, "<text class=\"strong\" x=\"0\" y=\"", y + 4, "\">", EscapeHtml(arm->label),
+                      "</text><text x=\"78\" y=\"", y + 4, "\">", Number(arm->figures.delta),
+                      arm->figures.standard_error ? absl::StrCat(" \u00b1 ", Number(se)) : std::string(),
+                      "</text><line class=\"mark\" x1=\"", x(arm->figures.delta - se), "\" x2=\"",
+                      x(arm->figures.delta + se), "\" y1=\"", y, "\" y2=\"", y,
+                      "\"/><circle class=\"mark\" cx=\"", x(arm->figures.delta), "\" cy=\"", y,
                       "\" r=\"4\"/>");
       y += 28;
     }
@@ -192,11 +217,14 @@ class Page {
                       "</title></rect>");
     }
     absl::StrAppend(&out_,
+                    "<line class=\"axis\" x1=\"40\" x2=\"680\" y1=\"15\" y2=\"15\"/>"
                     "<line class=\"axis\" x1=\"40\" x2=\"680\" y1=\"130\" y2=\"130\"/><line class=\"limit\" "
                     "x1=\"40\" x2=\"680\" y1=\"",
                     Number(y(limit)), "\" y2=\"", Number(y(limit)), "\"/><text x=\"0\" y=\"",
-                    Number(y(limit) + 4), "\">", Number(limit),
-                    "</text><text x=\"40\" y=\"148\">windows of ten questions, in plan order; ",
+                    Number(y(limit) + 4), "\">", Number(limit), "</text><text x=\"0\" y=\"",
+                    Number(y(highest) + 4), "\">", Number(highest),
+                    "</text><text x=\"0\" y=\"134\">0</text><text x=\"40\" y=\"148\">windows of ten "
+                    "questions, in plan order; ",
                     reuse ? "reused over expected tokens" : "share of looked-up tokens served by blending",
                     "</text></svg>\n");
     absl::StrAppend(&out_, "<p>Blend share ", Percent(e.blend_share), " over the pass, ",
@@ -280,7 +308,7 @@ class Page {
     for (const Row& row : a_.rows) {
       if (!Lost(row) || ++lost > kMost) continue;
       ++shown;
-      absl::StrAppend(&out_, "<div class=\"card\"><b>", EscapeHtml(row.qid), "</b> <span class=\"soft\">",
+      absl::StrAppend(&out_, "<div class=\"card\"><b>", EscapeHtml(row.qid), "</b> <span class=\"tag\">",
                       EscapeHtml(*row.loss_tag), "</span><div>", Short(samples[row.qid]->question),
                       "</div><table><tr><th>gold</th><td class=\"answer\">");
       for (size_t i = 0; i < row.gold.size(); ++i)
@@ -306,7 +334,8 @@ class Page {
 
   void Arms() {
     out_ +=
-        "<h2>Arms</h2><table><tr><th>pass</th><th>URL</th><th>engine</th><th>program</th><th>started</"
+        "<h2>Arms</h2><div "
+        "class=\"wide\"><table><tr><th>pass</th><th>URL</th><th>engine</th><th>program</th><th>started</"
         "th><th>finished</th><th class=\"n\">failed stores</th><th class=\"n\">requests failed</th><th "
         "class=\"n\">sent again</th></tr>";
     for (const Arm& arm : s_.arms) {
@@ -323,7 +352,7 @@ class Page {
       }
       out_ += "</tr>";
     }
-    out_ += "</table>\n";
+    out_ += "</table></div>\n";
     if (s_.padding && s_.padding->prompt_tokens > 0) {
       absl::StrAppend(&out_, "<p class=\"soft\">Padding: ", s_.padding->pad_tokens, " of ",
                       s_.padding->prompt_tokens, " prompt tokens (", EscapeHtml(s_.padding->filler),
