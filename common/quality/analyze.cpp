@@ -446,9 +446,12 @@ class Analyzer {
       if (unread++ == 0) first = answer.request_id;
     }
     if (unread == 0) return;
-    out_.warnings.push_back(absl::StrCat("the counters could not be read after ", unread,
-                                         unread == 1 ? " question" : " questions", " (first ", first,
-                                         "): their tokens count with the next reading"));
+    const std::optional<std::string> last = LastRead(passes_[candidate_]);
+    out_.warnings.push_back(absl::StrCat(
+        "the counters could not be read after ", unread, unread == 1 ? " question" : " questions", " (first ",
+        first, "): their tokens count with the next reading",
+        last ? absl::StrCat("; the last was after ", *last, ", and what came later is not counted")
+             : std::string()));
   }
 
   const std::string& path_;

@@ -55,7 +55,7 @@ class ArmRun {
       }
       last_ = start;
     }
-    Measure();
+    POOLMARK_RETURN_IF_ERROR(Measure());
     if (context_.stop.stop_requested()) return std::optional<Pass>();
     if (arm.engagement_measured) {
       context_.sleep(options_.settle);
@@ -68,10 +68,7 @@ class ArmRun {
                           std::string(end.status().message()),
                           "): those of the pass are the last reading, after ", last_read_));
       } else {
-        return Unavailable(options_.blend_metrics_url,
-                           absl::StrCat("could not be read during the pass of ", arm.label,
-                                        ", which is lost: ", std::string(end.status().message())),
-                           "see to the metrics page and run this arm again");
+        return NoReading("during the pass", std::string(end.status().message()));
       }
     }
     arm.finished_at = IsoLocal(context_.clock->Wall());
@@ -112,14 +109,14 @@ class ArmRun {
     }
   }
 
-  void Measure() {
+  Status Measure() {
     Pace pace(context_, pass_.arm.label);
     int64_t total = static_cast<int64_t>(plan_.samples.size());
     int64_t failed = 0;
     for (const Sample& sample : plan_.samples) {
-      if (context_.stop.stop_requested()) return;
+      if (context_.stop.stop_requested()) return absl::OkStatus();
       SendOutcome outcome = sender_.Send(sample.messages, plan_.settings.max_output_tokens);
-      if (context_.stop.stop_requested()) return;
+      if (context_.stop.stop_requested()) return absl::OkStatus();
       Log(sample.request_id, outcome);
       Answer answer;
       answer.qid = sample.qid;
@@ -134,15 +131,26 @@ class ArmRun {
         Note(absl::StrCat(sample.request_id, " failed: ", outcome.error));
       pass_.answers.push_back(std::move(answer));
       pace.Step(static_cast<int64_t>(pass_.answers.size()), total, failed);
+      // Nothing of the pass would be worth keeping: better now than after hours.
+      if (pass_.arm.engagement_measured && last_read_.empty() && pass_.answers.size() == kWindow)
+        return NoReading(absl::StrCat("not once after the first ", kWindow, " questions"), unreadable_);
     }
+    return absl::OkStatus();
+  }
+
+  Status NoReading(const std::string& when, const std::string& why) const {
+    return Unavailable(
+        options_.blend_metrics_url,
+        absl::StrCat("could not be read ", when, " of ", pass_.arm.label, ", which is lost: ", why),
+        "see to the metrics page and run this arm again");
   }
 
   // This question's share. A reading that fails leaves null here and lands in the next question's.
   std::optional<Counters> SinceLast(const std::string& request_id) {
     Result<Counters> now = counters_.Read();
     if (!now.ok()) {
-      if (!said_unreadable_) Note(absl::StrCat("counters: ", std::string(now.status().message())));
-      said_unreadable_ = true;
+      if (unreadable_.empty()) Note(absl::StrCat("counters: ", std::string(now.status().message())));
+      unreadable_ = std::string(now.status().message());
       return std::nullopt;
     }
     Counters delta = Difference(*now, last_);
@@ -168,8 +176,8 @@ class ArmRun {
   BlendCounters counters_;
   Sender sender_;
   Counters last_;
-  std::string last_read_;  // the question after which they were read, of this pass
-  bool said_unreadable_ = false;
+  std::string last_read_;   // the question after which they were read, of this pass
+  std::string unreadable_;  // why, the last time that they could not be read
   Pass pass_;
 };
 

@@ -85,9 +85,18 @@ Engagement EngagementOf(const Plan& plan, const Pass& candidate, const VerdictSe
   return e;
 }
 
-std::optional<std::string> WhyNotEngaged(const Plan& plan, const Pass& candidate, const Engagement& e,
-                                         const VerdictSettings& settings) {
-  if (e.engaged) return std::nullopt;
+std::optional<std::string> LastRead(const Pass& candidate) {
+  if (candidate.answers.empty() || candidate.answers.back().counters) return std::nullopt;
+  for (auto answer = candidate.answers.rbegin(); answer != candidate.answers.rend(); ++answer) {
+    if (answer->counters) return answer->request_id;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+std::optional<std::string> WhyBelow(const Plan& plan, const Pass& candidate, const Engagement& e,
+                                    const VerdictSettings& settings) {
   const std::optional<Counters>& pass = candidate.arm.counters;
   if (pass && pass->requested_tokens == 0 && pass->reused() == 0) {
     return absl::StrCat("not_engaged: ", candidate.arm.blend_metrics_url,
@@ -108,6 +117,17 @@ std::optional<std::string> WhyNotEngaged(const Plan& plan, const Pass& candidate
       "not_engaged: the share of tokens served by blending is ", Share(e.blend_share), " over the pass and ",
       Share(e.min_window_share), " in its lowest window, at least ", Share(settings.min_blend_share),
       " is needed (--min-blend-share): chunk size or padding may not fit the server, or chunks went stale");
+}
+
+}  // namespace
+
+std::optional<std::string> WhyNotEngaged(const Plan& plan, const Pass& candidate, const Engagement& e,
+                                         const VerdictSettings& settings) {
+  if (e.engaged) return std::nullopt;
+  std::optional<std::string> why = WhyBelow(plan, candidate, e, settings);
+  if (std::optional<std::string> last = LastRead(candidate); why && last)
+    absl::StrAppend(&*why, "; the counters were last read after ", *last, ", what came later is not in them");
+  return why;
 }
 
 std::optional<std::string> CounterReset(const Pass& candidate) {

@@ -26,6 +26,9 @@ std::optional<std::string> WhyNotEngaged(const Plan& plan, const Pass& candidate
                                          const Engagement& engagement, const VerdictSettings& settings);
 
 // A counter that fell during the pass, or between two questions of it, was reset (decision Q11).
+// The question after which the counters were read for the last time, where later ones had no reading.
+std::optional<std::string> LastRead(const Pass& candidate);
+
 std::optional<std::string> CounterReset(const Pass& candidate);
 
 }  // namespace poolmark::quality
