@@ -97,7 +97,7 @@ Result<std::unique_ptr<Agent>> Agent::Start(AgentConfig config) {
   state.runs = std::make_unique<Runs>(config, user.uid, user.gid);
   POOLMARK_RETURN_IF_ERROR(state.runs->Open());
   state.service = std::make_unique<AgentService>(state.runs.get(), &state.streams,
-                                                 process::Secrets(config.secrets_dir, Credentials()));
+                                                 Secrets(config.secrets_dir, Credentials()));
   state.service->Resume();
 
   rpc::ServerOptions options;

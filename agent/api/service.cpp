@@ -42,7 +42,7 @@ std::string DigestOf(const std::string& path) {
 
 }  // namespace
 
-AgentService::AgentService(Runs* runs, rpc::Streams* streams, process::Secrets secrets)
+AgentService::AgentService(Runs* runs, rpc::Streams* streams, Secrets secrets)
     : runs_(runs),
       streams_(streams),
       secrets_(std::move(secrets)),

@@ -12,8 +12,8 @@
 #include "agent/facts/command.h"
 #include "agent/facts/facts.h"
 #include "agent/process/launch.h"
-#include "agent/process/secrets.h"
 #include "agent/telemetry/sampler.h"
+#include "common/base/secrets.h"
 #include "common/http/client.h"
 #include "common/prom/catalogue.h"
 #include "common/rpc/streams.h"
@@ -28,7 +28,7 @@ using AgentServiceBase = v1::AgentService::WithCallbackMethod_WatchProcesses<
 
 class AgentService final : public AgentServiceBase {
  public:
-  AgentService(Runs* runs, rpc::Streams* streams, process::Secrets secrets);
+  AgentService(Runs* runs, rpc::Streams* streams, Secrets secrets);
 
   grpc::Status AcquireLease(grpc::ServerContext*, const v1::AcquireLeaseRequest*,
                             v1::AcquireLeaseResponse*) override;
@@ -80,7 +80,7 @@ class AgentService final : public AgentServiceBase {
 
   Runs* runs_;
   rpc::Streams* streams_;
-  process::Secrets secrets_;
+  Secrets secrets_;
   std::unique_ptr<Spawner> spawner_;
   GuardSpawner guard_spawner_;
   LineRate line_rate_;  // its tools run under the guard

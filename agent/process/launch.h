@@ -12,8 +12,8 @@
 
 #include "agent/guard/record.h"
 #include "agent/process/allow_list.h"
-#include "agent/process/secrets.h"
 #include "common/base/result.h"
+#include "common/base/secrets.h"
 
 namespace poolmark::process {
 

@@ -54,7 +54,8 @@ struct AccuracySpec {
   int max_output_tokens = 2048;
   int reference_repeats = 2;
   double tolerance = 0.05;
-  std::string judge_url, judge_model;  // metric judge only
+  // Metric judge only; the key is the name of a secret of the controller's, "": none.
+  std::string judge_url, judge_model, judge_key;
 };
 
 // The machines that send the load, several share it; and when a load without answers is given up.

@@ -209,6 +209,7 @@ AccuracySpec ReadAccuracy(const Value& value) {
     Map inner(*judge);
     if (auto url = inner.Need("url")) read.judge_url = url->Text().value_or("");
     if (auto model = inner.Need("model")) read.judge_model = model->Text().value_or("");
+    inner.Text("key_file", &read.judge_key);
     inner.Finish();
     if (read.metric != "judge")
       judge->Fail(absl::StrCat("is for the metric judge, the metric is ", read.metric), "set metric: judge");

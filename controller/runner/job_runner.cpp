@@ -47,6 +47,7 @@ JobRunner::JobRunner(const Environment& environment, const std::string& job_id,
   run_.registry = environment.registry;
   run_.clock = environment.clock;
   run_.timing = environment.timing;
+  run_.state_dir = environment.state_dir;
   run_.results_dir = ResultsDir(environment, job_id);
   run_.slo_dir = environment.slo_dir;
   run_.event = [this](v1::JobEvent event) {

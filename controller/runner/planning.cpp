@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/quality/dataset.h"
-#include "common/quality/judge_templates.h"
 #include "common/stats/slo.h"
 #include "controller/runner/workload_length.h"
+#include "controller/steps/accuracy_files.h"
 
 namespace poolmark::controller {
 namespace {
@@ -74,7 +74,8 @@ std::map<std::string, Nanoseconds> LoadLengths(const spec::JobSpec& job,
   return lengths;
 }
 
-// What an accuracy run would refuse later: questions that cannot be read, a judge without its templates.
+// What an accuracy run would refuse later: questions that cannot be read, a judge without its
+// templates or its key.
 void CheckAccuracy(const Environment& environment, const v1::SubmitJobRequest& request,
                    const PlannedJob& planned, Errors* errors) {
   if (planned.plan.accuracy.empty()) return;
@@ -83,9 +84,15 @@ void CheckAccuracy(const Environment& environment, const v1::SubmitJobRequest& r
   auto file = files.find(accuracy.dataset);
   Status status = file == files.end() ? NotFound(accuracy.dataset, "is none of the inputs")
                                       : quality::ReadDataset(file->second, accuracy.limit).status();
-  if (status.ok() && accuracy.metric == "judge")
-    status = quality::LoadJudgeTemplates(quality::JudgeTemplateDirectory()).status();
-  if (status.ok()) return;
+  if (status.ok()) {
+    status = JudgeAccessOf(accuracy, environment.state_dir).status();
+    if (status.ok()) return;
+    Error error = ErrorOf(status);
+    error.kind = absl::StatusCode::kInvalidArgument;
+    error.where = absl::StrCat("accuracy.judge, ", error.where);
+    errors->push_back(std::move(error));
+    return;
+  }
   Error error = ErrorOf(status);
   error.kind = absl::StatusCode::kInvalidArgument;
   // The stored file has a digest for a name; the line behind it stays.

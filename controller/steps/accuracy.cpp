@@ -37,6 +37,10 @@ class Arm {
     run_.Note("step",
               absl::StrCat("accuracy of ", planned_.stack, ": ", candidate_ ? "candidate" : "reference",
                            " answers of stack ", stack_.name));
+    if (Status judge = JudgeAnswers(spec_, run_.stop); !judge.ok()) {
+      if (run_.stop.stop_requested()) return StepOutcome::Stopped();
+      return StepOutcome::Failed("accuracy_refused", std::string(judge.message()));
+    }
     AccuracyTokens tokens;
     if (candidate_) {
       StepOutcome warm = Ask("warm");
@@ -124,6 +128,11 @@ class Arm {
   void Tick(const std::string& line, const std::string& kind) {
     auto progress = ParseProgress(line);
     if (!progress || progress->event != "progress") return;
+    Live(line, absl::StrCat(progress->phase, kind == "warm" ? " (unmeasured)" : ""));
+  }
+
+  // To whoever follows the job now.
+  void Live(const std::string& line, const std::string& phase) {
     v1::JobEvent event;
     event.set_kind("progress");
     event.set_state(v1::JOB_STATE_BENCHMARKING);
@@ -132,8 +141,7 @@ class Arm {
     v1::JobPosition* position = event.mutable_position();
     position->set_cycle(cycle_);
     position->set_stack(stack_.name);
-    position->set_phase(absl::StrCat("accuracy of ", planned_.stack, ", ", progress->phase,
-                                     kind == "warm" ? " (unmeasured)" : ""));
+    position->set_phase(absl::StrCat("accuracy of ", planned_.stack, ", ", phase));
     run_.tick(std::move(event));
   }
 
@@ -224,7 +232,12 @@ class Arm {
     if (!status.ok()) return StepOutcome::Failed("accuracy_refused", std::string(status.message()));
     if (!HasAccuracyArm(spec_, true, directory) || !HasAccuracyArm(spec_, false, directory))
       return StepOutcome::Passed();
-    auto result = CompareAccuracy(spec_, directory, run_.stop);
+    auto judged = [&](int64_t done, int64_t total, int64_t unrated) {
+      Live(absl::StrCat("{\"event\": \"progress\", \"phase\": \"judge\", \"done\": ", done,
+                        ", \"total\": ", total, ", \"failed\": ", unrated, "}"),
+           "judge");
+    };
+    auto result = CompareAccuracy(spec_, directory, run_.state_dir, judged, run_.stop);
     if (run_.stop.stop_requested()) return StepOutcome::Stopped();
     if (!result.ok())
       return StepOutcome::Failed("accuracy_refused", absl::StrCat("accuracy of ", planned_.stack, ": ",

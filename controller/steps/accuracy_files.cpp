@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/base/secrets.h"
 #include "common/http/stoppable_client.h"
 #include "common/quality/accuracy.h"
 #include "common/quality/codec.h"
+#include "common/quality/judge_templates.h"
 #include "common/quality/plan.h"
+#include "common/quality/sender.h"
 #include "common/results/layout.h"
 #include "controller/steps/step.h"
 
@@ -137,20 +139,51 @@ Status WriteAccuracyTokens(const std::string& directory, const PlannedAccuracy& 
   return AtomicWriteFile(JoinPath(directory, kTokensFile), text + "\n", 0640);
 }
 
+Result<JudgeAccess> JudgeAccessOf(const spec::AccuracySpec& spec, const std::string& state_dir) {
+  JudgeAccess access;
+  if (spec.metric != "judge") return access;
+  POOLMARK_RETURN_IF_ERROR(http::ParseUrl(quality::ApiBase(spec.judge_url)).status());
+  access.templates = JoinPath(state_dir, "quality/judge");
+  if (!FileExists(JoinPath(access.templates, "template_accuracy1.txt")))
+    access.templates = quality::JudgeTemplateDirectory();
+  POOLMARK_RETURN_IF_ERROR(quality::LoadJudgeTemplates(access.templates).status());
+  if (!spec.judge_key.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(access.key, Secrets(JoinPath(state_dir, "secrets"), "").Get(spec.judge_key));
+  }
+  return access;
+}
+
+Status JudgeAnswers(const spec::AccuracySpec& spec, std::stop_token stop) {
+  if (spec.metric != "judge") return absl::OkStatus();
+  http::Request request;
+  POOLMARK_ASSIGN_OR_RETURN(request.url, http::ParseUrl(quality::ApiBase(spec.judge_url) + "/models"));
+  // Any HTTP answer will do: not every server lists its models to everyone.
+  Result<http::Response> response = http::MakeStoppableClient(std::move(stop))->Send(request);
+  if (response.ok()) return absl::OkStatus();
+  return Unavailable(spec.judge_url,
+                     absl::StrCat("the judge cannot be reached: ", std::string(response.status().message())),
+                     "see to accuracy.judge.url");
+}
+
 Result<std::string> CompareAccuracy(const spec::AccuracySpec& spec, const std::string& directory,
+                                    const std::string& state_dir, const JudgeTick& progress,
                                     std::stop_token stop) {
   quality::AnalyzeOptions options;
   options.directory = directory;
   options.settings.metric = spec.metric;
   options.settings.tolerance = spec.tolerance;
   if (spec.metric == "judge") {
+    POOLMARK_ASSIGN_OR_RETURN(JudgeAccess access, JudgeAccessOf(spec, state_dir));
     options.judge_url = spec.judge_url;
     options.settings.judge_model = spec.judge_model;
-    const char* key = std::getenv("OPENAI_API_KEY");
-    options.judge_api_key = key == nullptr ? "" : key;
+    options.judge_api_key = std::move(access.key);
+    options.judge_templates = std::move(access.templates);
   }
   std::unique_ptr<http::Client> client = http::MakeStoppableClient(stop);
-  quality::JudgeContext context{client.get(), [&](Nanoseconds wait) { WaitFor(stop, wait); }, stop, nullptr};
+  quality::JudgeContext context{client.get(), [&](Nanoseconds wait) { WaitFor(stop, wait); }, stop,
+                                [&](const quality::JudgeProgress& p) {
+                                  if (progress) progress(p.done, p.total, p.unrated);
+                                }};
   POOLMARK_ASSIGN_OR_RETURN(quality::AccuracyResult result, quality::FinishAccuracy(options, context));
   return absl::StrCat(std::string(quality::VerdictName(result.verdict)), ", ",
                       quality::DescribeAccuracy(result), DescribeTokens(directory));

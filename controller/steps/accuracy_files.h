@@ -2,6 +2,7 @@
 // machine made, the comparison, and what they say. accuracy.json holds what the answer-quality format has no
 // place for. One writer at a time.
 #pragma once
+#include <functional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -33,9 +34,22 @@ struct AccuracyTokens {
 Status WriteAccuracyTokens(const std::string& directory, const PlannedAccuracy& planned,
                            const AccuracyTokens& tokens);
 
-// rows, statistics, summary and report.html; the verdict in a line. `stop` ends a judge's work. The judge's
-// key is the controller's OPENAI_API_KEY.
+// What the metric judge needs on this machine, the controller's: the two templates, from
+// <state>/quality/judge or else where `poolmark quality` finds them, and the key, a file of <state>/secrets.
+struct JudgeAccess {
+  std::string templates;  // directory
+  std::string key;        // "": none
+};
+// Errors say what is missing. The metrics that ask nobody need nothing.
+Result<JudgeAccess> JudgeAccessOf(const spec::AccuracySpec& spec, const std::string& state_dir);
+// Does anything answer at the judge's URL? A job is not to ask questions for hours before it is told.
+Status JudgeAnswers(const spec::AccuracySpec& spec, std::stop_token stop);
+
+// rows, statistics, summary and report.html; the verdict in a line. `stop` ends a judge's work; `progress`
+// may be empty.
+using JudgeTick = std::function<void(int64_t done, int64_t total, int64_t unrated)>;
 Result<std::string> CompareAccuracy(const spec::AccuracySpec& spec, const std::string& directory,
+                                    const std::string& state_dir, const JudgeTick& progress,
                                     std::stop_token stop);
 
 // Verdict and detail from summary.json and accuracy.json; the detail says so when they cannot be read.

@@ -59,6 +59,7 @@ struct JobRun {
   Registry* registry = nullptr;
   const Clock* clock = nullptr;
   StepTiming timing;
+  std::string state_dir;                           // the controller's
   std::string results_dir;                         // <state>/results/<job>
   std::string slo_dir;                             // deploy/slo
   std::map<std::string, std::string> input_files;  // path in the specs -> stored file

@@ -99,5 +99,17 @@ def lines(path):
         return [json.loads(line) for line in file]
 
 
+def judge_templates(work):
+    """The published templates, fetched once; nothing without a network."""
+    directory = os.environ.get("POOLMARK_JUDGE_TEMPLATES") or f"{work}/templates"
+    if os.path.exists(f"{directory}/template_accuracy2.txt"):
+        return directory
+    try:
+        done = subprocess.run([f"{ROOT}/deploy/quality/fetch-judge-templates", directory], capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        return None
+    return directory if done.returncode == 0 else None
+
+
 def workspace():
     return tempfile.TemporaryDirectory(prefix="poolmark-quality-")

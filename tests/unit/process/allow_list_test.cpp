@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "agent/process/secrets.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
+#include "common/base/secrets.h"
 #include "tests/support/temp_dir.h"
 
 using namespace poolmark;

@@ -158,6 +158,9 @@ TEST_CASE("the schemas know every key that the readers know, and no other") {
   CHECK(known("job", odd) == described(job));
   CHECK(known("job", "preflight: {line_rate: {zzzzzzzzzzzz: 1}}\n") ==
         described(job["properties"]["preflight"]["properties"]["line_rate"]["anyOf"][1]));
+  CHECK(known("job", "accuracy: {zzzzzzzzzzzz: 1}\n") == described(job["properties"]["accuracy"]));
+  CHECK(known("job", "accuracy: {judge: {zzzzzzzzzzzz: 1}}\n") ==
+        described(job["properties"]["accuracy"]["properties"]["judge"]));
 }
 
 TEST_CASE("the schemas refuse what the readers refuse") {
@@ -165,6 +168,9 @@ TEST_CASE("the schemas refuse what the readers refuse") {
       "version: 1\npool: pool.yaml\nstacks: [a]\nworkloads: {w: {shape: synthetic, input: 1, output: 1, "
       "concurrency: [1]}}\n";
   CHECK(Check("job", good) == "");
+  CHECK(Check("job", good + "accuracy: {dataset: d, metric: judge, judge: {url: u, model: m}}\n") == "");
+  CHECK(Check("job", good + "accuracy: {dataset: d, metric: exact}\n") != "");
+  CHECK(Check("job", good + "accuracy: {dataset: d, metric: judge, judge: {url: u}}\n") != "");
   for (const auto& [from, to] :
        std::vector<std::pair<std::string, std::string>>{{"version: 1", "version: 2"},
                                                         {"shape: synthetic", "shape: sinthetic"},

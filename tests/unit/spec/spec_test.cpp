@@ -80,16 +80,18 @@ TEST_CASE("the accuracy run of a job is read with its defaults, and refused wher
   CHECK(*FilesOf(std::string(kJob) + "accuracy: {dataset: hotpotqa}\n", "job.yaml") ==
         std::vector<std::string>{"pool.yaml", "stack.yaml", "hotpotqa"});
   job = Read(std::string(kJob) +
-                 "accuracy: {dataset: q.jsonl, metric: judge, judge: {url: 'http://j:1', model: m}, "
-                 "reference: base}\n",
+                 "accuracy: {dataset: q.jsonl, metric: judge, judge: {url: 'http://j:1', model: m, "
+                 "key_file: judge.key}, reference: base}\n",
              &errors);
   REQUIRE(job.ok());
   CHECK(job->accuracy->judge_model == "m");
+  CHECK(job->accuracy->judge_key == "judge.key");
 
   const std::pair<const char*, const char*> bad[] = {
       {"{dataset: d, metric: judge}", "needs a judge"},
       {"{dataset: d, judge: {url: u, model: m}}", "is for the metric judge"},
       {"{dataset: d, metric: judge, judge: {url: u}}", "model"},
+      {"{dataset: d, metric: judge, judge: {url: u, model: m, key: k}}", "key"},
       {"{metric: match}", "dataset"},
       {"{dataset: ''}", "is empty"},
       {"{dataset: d, metric: exact}", "metric"},

@@ -1,4 +1,4 @@
-#include "agent/process/secrets.h"
+#include "common/base/secrets.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 
-namespace poolmark::process {
+namespace poolmark {
 namespace {
 
 constexpr uint64_t kMaxSecret = 64u << 10;
@@ -52,7 +52,7 @@ Result<std::string> Secrets::Get(const std::string& name) const {
     if (value.ok() || !absl::IsNotFound(value.status())) return value;
   }
   return NotFound("secret", absl::StrCat("this machine has no secret '", name, "'"),
-                  directory_.empty() ? "set secrets_dir in agent.yaml"
+                  directory_.empty() ? "give the program a directory of secrets"
                                      : absl::StrCat("write it to ", directory_, "/", name, " (mode 600)"));
 }
 
@@ -70,4 +70,4 @@ std::vector<std::string> Secrets::AllValues() const {
   return values;
 }
 
-}  // namespace poolmark::process
+}  // namespace poolmark

@@ -7,7 +7,7 @@
 
 #include "common/base/result.h"
 
-namespace poolmark::process {
+namespace poolmark {
 
 class Secrets {
  public:
@@ -26,4 +26,4 @@ class Secrets {
   std::string credentials_;
 };
 
-}  // namespace poolmark::process
+}  // namespace poolmark
