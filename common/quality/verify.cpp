@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
@@ -119,6 +120,7 @@ class Verifier {
       Problem(file + "engagement_measured does not fit blend_metrics_url");
     if (arm.role == "reference" && arm.store_failures != 0)
       Problem(file + "store_failures of a reference pass, which sends no store requests");
+    Requests(pass);
     for (const Answer& a : pass.answers) {
       std::string want = a.successful ? ExtractAnswer(a.response) : "";
       if (want != a.answer)
@@ -132,6 +134,35 @@ class Verifier {
                              ": ttft does not fit successful"));
     }
     Checked(absl::StrCat("arm and answers of ", pass.arm.label));
+  }
+
+  // requests_<label>.json against what the specified files say of the same requests.
+  void Requests(const Pass& pass) {
+    if (!pass.requests) return;
+    const RequestLog& log = *pass.requests;
+    const std::string file = absl::StrCat("requests_", pass.arm.label, ".json: ");
+    std::set<std::string> failed, unsuccessful;
+    int64_t stores = 0;
+    for (const TroubledRequest& request : log.troubled) {
+      if (request.successful) continue;
+      if (request.request_id.starts_with("store")) {
+        ++stores;
+      } else {
+        failed.insert(request.request_id);
+      }
+    }
+    for (const Answer& a : pass.answers) {
+      if (!a.successful) unsuccessful.insert(a.request_id);
+    }
+    if (failed != unsuccessful) Problem(file + "its failed questions are not those of the answers");
+    if (stores != pass.arm.store_failures)
+      Problem(absl::StrCat(file, "has ", stores, " failed store requests, the arm file ",
+                           pass.arm.store_failures));
+    const size_t want =
+        loaded_.plan.samples.size() + (pass.arm.role == "reference" ? 0 : loaded_.plan.store_requests.size());
+    if (log.requests != static_cast<int64_t>(want))
+      Problem(
+          absl::StrCat(file, "counts ", log.requests, " requests, the plan has ", want, " for this pass"));
   }
 
   // The whole comparison again, over the same ratings.

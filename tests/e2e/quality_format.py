@@ -152,6 +152,12 @@ def check_plan(out):
             assert {digest(sample["documents"][k], 12) for k in sample["evidence_indices"]} == set(sample["evidence_passage_ids"])
         else:
             assert sample["evidence_indices"] == []
+        # Reordered is reordered (Q8), the others are not.
+        measured = [p["stored_position"] for p in sample["passages"]]
+        assert plan["scenario"] != "reordered" or (sorted(measured) == list(range(len(measured))) and (measured != sorted(measured) or len(measured) < 2))
+    # Every prompt begins with the same system block, the filler behind it included (Q7).
+    prompts = [r["messages"][0]["content"] for r in plan["store_requests"] + plan["samples"]]
+    assert len({p.split("\nPassage ")[0].split("Passage ")[0] for p in prompts}) == 1
     manifest = strict(f"{out}/manifest.jsonl")
     names = {name for name, _ in extra}
     assert [json.dumps(r) for r in manifest] == [json.dumps({k: v for k, v in s.items() if k not in names}) for s in plan["samples"]]

@@ -233,6 +233,15 @@ TEST_CASE("verify looks into arms, statistics and reasons; a pass without an arm
     CHECK_THAT(std::string(status.message()),
                Catch::Contains("answers_candidate.jsonl:5") && Catch::Contains("q9"));
   }
+  SECTION("requests that fit neither answers nor arm") {
+    change("requests_candidate.json", "\"troubled\": []",
+           "\"troubled\": [{\"request_id\": \"q3\", \"attempts\": 3, \"successful\": false, \"problem\": "
+           "\"x\"}, "
+           "{\"request_id\": \"store1\", \"attempts\": 1, \"successful\": false, \"problem\": \"y\"}]");
+    const std::string problems = directory.Problems();
+    CHECK_THAT(problems, Catch::Contains("failed questions are not those of the answers"));
+    CHECK_THAT(problems, Catch::Contains("has 1 failed store requests, the arm file 0"));
+  }
   SECTION("an unfinished pass") {
     REQUIRE(AtomicWriteFile(directory.bench.out() + "/answers_control.jsonl", "").ok());
     Result<VerifyReport> report = VerifyDirectory(directory.bench.out());
