@@ -128,7 +128,7 @@ class Connection {
   }
 
   Status FlushOut() {
-    const Status status = WriteSocket(out_);
+    Status status = WriteSocket(out_);
     out_.clear();
     return status;
   }
