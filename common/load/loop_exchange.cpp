@@ -52,9 +52,12 @@ void Loop::DrainReady() {
 }
 
 void Loop::StartFirst() {
+  // Asked while the request still waits: at the end of the load what waits is owed or let go.
+  Issuing(now_);
+  if (ready_.empty()) return;
   const Request request = ready_.front();
   ready_.pop_front();
-  if (request.attempt == 1 && !request.owed && !Issuing(now_)) return Drop(request);
+  if (request.attempt == 1 && !request.owed && !issuing_) return Drop(request);
   Start(request);
 }
 

@@ -8,6 +8,7 @@
 #include "tests/support/front.h"
 #include "tests/support/kernel_stamps.h"
 #include "tests/support/token_server.h"
+#include "tests/support/waiting.h"
 
 namespace poolmark::load::test {
 
@@ -20,6 +21,7 @@ using poolmark::test::RawServer;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
 using poolmark::test::TokenServerOptions;
+using poolmark::test::WaitFor;
 
 namespace {
 
@@ -327,6 +329,20 @@ TEST_CASE("what a schedule owes at the end of the load is sent in the drain, or 
   CHECK(cut.result.summary.warnings.size() == 2);  // more than 1 % failed, a short window
 }
 
+TEST_CASE("a request whose connection comes free at the very end of the load is still owed", "[live][H4]") {
+  // Three arrivals at once, one connection: the first answer ends after the load, between two sweeps.
+  TokenServer server({.tokens = 1, .first = milliseconds(150)});
+  LoadOptions options = Closed(server.url(), 1);
+  options.mode = LoadOptions::Mode::kTrace;
+  options.max_connections = 1;
+  options.duration = milliseconds(130);
+  ListedSource source(ListedSource::Sessions{
+      {{.at = milliseconds(0)}}, {{.at = milliseconds(0)}}, {{.at = milliseconds(0)}}});
+  const Outcomes load = Run(options, source);
+  CHECK(load.result.summary.ok == 3);
+  CHECK(load.result.summary.client.unsent_arrivals == 0);
+}
+
 TEST_CASE("a server that speaks no TLS is told as such", "[live]") {
   TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
     return connection.PeerCloses() && false;
@@ -420,7 +436,14 @@ TEST_CASE("a failed turn ends a session with live answers, and only such a one",
 }
 
 TEST_CASE("sub-agents run beside their parent", "[live][D1]") {
-  TokenServer server({.tokens = 1, .first = milliseconds(40)});
+  const TokenServer* seen = nullptr;
+  // The three sub-agents are answered when all of them have been asked.
+  const auto serve = [&seen](RawConnection& connection, const std::string&, int number) {
+    if (number >= 1 && number <= 3) WaitFor([&] { return seen->requests() >= 4; });
+    return connection.Write(Stream(1));
+  };
+  TokenServer server({.answer = serve});
+  seen = &server;
   ListedSource source(
       ListedSource::Sessions(1, {{}, {.after = {0}}, {.after = {0}}, {.after = {0}}, {.after = {1, 2, 3}}}));
   const Outcomes load = Run(Closed(server.url(), 1), source);
