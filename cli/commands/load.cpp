@@ -59,6 +59,10 @@ void AddLoad(CLI::App& app, int& exit_code) {
   load->add_option("--input-tokens", a.input_tokens, "Prompt tokens of each request")->capture_default_str();
   load->add_option("--output-tokens", a.output_tokens, "max_tokens of each request")->capture_default_str();
   load->add_flag("--prompt-ids", a.prompt_ids, "Send token ids (exact length); needs --api completions");
+  load->add_option("--tokenize-url", a.tokenize_url,
+                   "Base URL of an engine that counts tokens, for text prompts of exact length");
+  load->add_option("--tokenizer", a.tokenizer,
+                   "The same by a tokenizer.json or its directory (builds with the local tokenizer)");
   load->add_option("--vocabulary", a.vocabulary, "Token ids are drawn below this")->capture_default_str();
   load->add_flag("--allow-eos", a.allow_eos, "Let answers end early (no ignore_eos)");
   load->add_option("--seed", a.seed,

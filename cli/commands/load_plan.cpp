@@ -5,6 +5,7 @@
 
 #include "cli/commands/load_run.h"
 #include "cli/commands/load_support.h"
+#include "cli/commands/load_tokens.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/load/plan.h"
@@ -20,29 +21,6 @@ void Say(const Json& event) {
   std::fflush(stdout);
 }
 
-// Counts tokens at an engine's tokenize endpoint.
-std::unique_ptr<workload::TokenCounter> CounterOf(const load::Plan& plan, const std::string& model) {
-  const std::string base = plan.tokenize_url;
-  const http::TlsOptions tls = plan.options.tls;
-  const http::Headers headers = plan.options.headers;
-  return workload::EngineCounter(
-      [base, tls, headers](const std::string& path, const std::string& body) -> Result<std::string> {
-        http::Request request;
-        request.method = "POST";
-        POOLMARK_ASSIGN_OR_RETURN(request.url, http::JoinApi(base, path));
-        request.headers = headers;
-        request.headers.emplace_back("Content-Type", "application/json");
-        request.body = body;
-        request.tls = tls;
-        POOLMARK_ASSIGN_OR_RETURN(const http::Response response, http::MakeClient()->Send(request));
-        if (response.status != 200)
-          return Unavailable(request.url.ToString(),
-                             "HTTP " + std::to_string(response.status) + ": " + response.body.substr(0, 200));
-        return response.body;
-      },
-      model);
-}
-
 Result<load::LoadResult> Run(const LoadArguments& a) {
   POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(a.plan, 64u << 20));
   POOLMARK_ASSIGN_OR_RETURN(const Json json, ParseJson(text, a.plan));
@@ -53,22 +31,21 @@ Result<load::LoadResult> Run(const LoadArguments& a) {
     plan.options.headers.emplace_back("Authorization", "Bearer " + key);
   }
   POOLMARK_ASSIGN_OR_RETURN(const Json spec, ParseJson(plan.workload_json, a.plan + " workload"));
-  std::unique_ptr<workload::TokenCounter> counter;
-  if (!plan.tokenize_url.empty()) {
-    const auto model = spec.find("model");
-    counter =
-        CounterOf(plan, model != spec.end() && model->is_string() ? model->get<std::string>() : "default");
-  }
+  const auto named = spec.find("model");
+  const std::string model = named != spec.end() && named->is_string() ? named->get<std::string>() : "default";
+  POOLMARK_ASSIGN_OR_RETURN(const Counter counter, OpenCounter({plan.tokenize_url, plan.tokenizer, model,
+                                                                plan.options.headers, plan.options.tls}));
   load::RunSettings settings;
   POOLMARK_ASSIGN_OR_RETURN(const auto source,
-                            workload::OpenSource(spec, counter.get(), &settings.source_notes));
+                            workload::OpenSource(spec, counter.tokens.get(), &settings.source_notes));
   for (const std::string& base : plan.base_urls) {
     POOLMARK_ASSIGN_OR_RETURN(http::Url url, http::JoinApi(base, source->api_path()));
     plan.options.urls.push_back(std::move(url));
   }
   POOLMARK_ASSIGN_OR_RETURN(settings.source.plan_sha256, load::PlanDigest(plan));
+  if (counter.tokens != nullptr) settings.source.prompt_lengths = "exact, counted by " + counter.name;
   settings.source.workload_json = plan.workload_json;
-  settings.source.model = spec.value("model", "default");
+  settings.source.model = model;
   settings.source.api = source->api_path() == "/v1/chat/completions" ? "chat" : "completions";
   settings.out_dir = plan.out;
   settings.processes = plan.processes;

@@ -6,6 +6,7 @@
 
 #include "cli/commands/load_metrics.h"
 #include "cli/commands/load_support.h"
+#include "cli/commands/load_tokens.h"
 #include "common/base/files.h"
 #include "common/base/time_format.h"
 #include "common/load/exports.h"
@@ -117,6 +118,40 @@ Result<load::LoadOptions> ReadOptions(const LoadArguments& a) {
   return o;
 }
 
+// How prompts get their lengths, and how exact those are.
+Status ReadPromptLengths(const LoadArguments& a, const load::LoadOptions& options, load::QuickOptions* quick,
+                         load::RunSettings* settings) {
+  const bool counts = !a.tokenize_url.empty() || !a.tokenizer.empty();
+  load::SourceFacts& source = settings->source;
+  source.input_tokens_exact = true;
+  if (a.prompt_ids) {
+    if (counts)
+      return InvalidInput("load", "token ids need nobody to count them",
+                          "leave --tokenize-url and --tokenizer out");
+    source.prompt_lengths = "exact, token ids";
+    return absl::OkStatus();
+  }
+  POOLMARK_ASSIGN_OR_RETURN(const Counter counter, OpenCounter({a.tokenize_url, a.tokenizer, a.model,
+                                                                options.headers, options.tls}));
+  workload::TextTokens text;
+  if (counts) {
+    auto calibrated = workload::CalibrateWords(counter.tokens.get(), quick->chat);
+    // An answer that is none is the endpoint's fault and not the command's.
+    if (calibrated.status().code() == absl::StatusCode::kInvalidArgument)
+      return Unavailable(counter.name, std::string(calibrated.status().message()));
+    POOLMARK_ASSIGN_OR_RETURN(text, std::move(calibrated));
+    quick->words = text.words;
+    quick->overhead_tokens = quick->chat ? text.chat_overhead + text.message_overhead : text.text_overhead;
+  }
+  source.input_tokens_exact = text.exact;
+  source.prompt_lengths = text.exact ? "exact, counted by " + counter.name : "estimates";
+  settings->source_notes.push_back(
+      text.exact ? "prompt lengths are exact, counted by " + counter.name
+                 : "prompt lengths are estimates, one token for each word; --tokenize-url, --tokenizer or "
+                   "--api completions --prompt-ids give exact ones");
+  return absl::OkStatus();
+}
+
 load::QuickOptions ReadQuick(const LoadArguments& a) {
   load::QuickOptions quick;
   quick.model = a.model;
@@ -168,7 +203,6 @@ Result<load::Summary> Merge(const LoadArguments& a) {
 
 Result<load::LoadResult> RunQuickLoad(const LoadArguments& a, MetricsReader* metrics) {
   POOLMARK_ASSIGN_OR_RETURN(const load::LoadOptions options, ReadOptions(a));
-  POOLMARK_ASSIGN_OR_RETURN(const auto source, load::MakeQuickSource(ReadQuick(a)));
   if (!a.export_format.empty() && a.out.empty())
     return InvalidInput("load", "an export needs the records", "give --out");
   if (a.processes > 1 && a.out.empty())
@@ -186,11 +220,10 @@ Result<load::LoadResult> RunQuickLoad(const LoadArguments& a, MetricsReader* met
   if (!a.slo.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(settings.slo, FindSlo(a.slo));
   }
-  if (!a.prompt_ids) {
-    settings.source_notes.push_back(
-        "prompt lengths are estimates, one token for each word; --api completions --prompt-ids gives exact "
-        "ones");
-  }
+  load::QuickOptions quick = ReadQuick(a);
+  POOLMARK_RETURN_IF_ERROR(load::MakeQuickSource(quick).status());  // before anybody is asked to count
+  POOLMARK_RETURN_IF_ERROR(ReadPromptLengths(a, options, &quick, &settings));
+  POOLMARK_ASSIGN_OR_RETURN(const auto source, load::MakeQuickSource(quick));
   bool line_open = false;
   settings.on_tick = LoadProgress(a.progress, &line_open);
   settings.stop = &LoadStop();

@@ -39,6 +39,8 @@ struct LoadArguments {
   std::string retry_on = "connect,stale,429,5xx";
   int64_t input_tokens = 128, output_tokens = 128;
   bool prompt_ids = false;
+  std::string tokenize_url;  // who counts the tokens of text prompts; "": nobody
+  std::string tokenizer;
   bool allow_eos = false;
   uint64_t vocabulary = 32000;
   uint64_t seed = 1;

@@ -121,6 +121,7 @@ Result<std::string> DescribeLoad(const LoadOptions& o, int processes,
   json["model"] = source.model.empty() ? Json(nullptr) : Json(source.model);
   json["api"] = source.api;
   json["prompt"] = OrNull(source.prompt);
+  json["prompt_lengths"] = OrNull(source.prompt_lengths);
   json["input_tokens"] = OrNull(source.input_tokens);
   json["output_tokens"] = OrNull(source.output_tokens);
   json["requests"] = OrNull(source.requests);

@@ -12,6 +12,8 @@ struct SourceFacts {
   std::string model;
   std::string api;                                     // "chat" or "completions"
   std::optional<std::string> prompt;                   // "ids" or "text"
+  std::optional<std::string> prompt_lengths;           // "exact, counted by …" or "estimates"
+  bool input_tokens_exact = false;                     // what the server counts can be checked against it
   std::optional<int64_t> input_tokens, output_tokens;  // of every request, where they are all alike
   std::optional<uint64_t> requests;                    // asked for
   std::optional<uint64_t> seed;                        // of the prompts

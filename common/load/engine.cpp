@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -237,6 +238,7 @@ class Run {
     POOLMARK_ASSIGN_OR_RETURN(result.summary.load_json,
                               DescribeLoad(options_, settings_.processes, settings_.start_at_wall,
                                            settings_.slo, settings_.source, settings_.source_notes));
+    CheckPromptLengths(&result.summary);
     if (interrupted_)
       result.summary.notes.push_back("the load was interrupted; all that was sent is in the records");
     if (!files_.lost().ok()) {
@@ -249,6 +251,20 @@ class Run {
     files_.Write(result, options_.urls);
     if (!files_.lost().ok()) result.summary.files_error = std::string(files_.lost().message());
     return result;
+  }
+
+  // Lengths that are said to be exact are those that the server counts, or the summary says so.
+  void CheckPromptLengths(Summary* s) const {
+    const SourceFacts& source = settings_.source;
+    if (!source.input_tokens_exact || s->ok == 0 || s->without_input_tokens > 0) return;
+    const auto planned = static_cast<uint64_t>(source.input_tokens.value_or(0)) * s->ok;
+    if (s->input_tokens == planned) return;
+    char text[200];
+    std::snprintf(text, sizeof text,
+                  "the server counted %.2f prompt tokens a request where %lld were planned as exact",
+                  static_cast<double>(s->input_tokens) / static_cast<double>(s->ok),
+                  static_cast<long long>(source.input_tokens.value_or(0)));
+    s->notes.push_back(text);
   }
 
   // Without a set duration the window lasts until the last request has ended.

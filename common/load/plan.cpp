@@ -265,6 +265,7 @@ Result<Plan> ParsePlan(const Json& json, const std::string& where) {
   }
   keys.Text("request_id_prefix", &o.request_id_prefix);
   keys.Text("tokenize_url", &plan.tokenize_url);
+  keys.Text("tokenizer", &plan.tokenizer);
   if (const Json* slo = keys.Find("slo")) ReadSlo(*slo, where + ".slo", &errors, &plan.slo);
   keys.Text("out", &plan.out);
   if (plan.out.empty()) keys.Bad("out", "it is missing", "name the directory for the results");
@@ -288,6 +289,7 @@ Result<Json> PlanJson(const Plan& plan) {
   json.update(SettingsJson(o, plan.processes));
   if (plan.start_at_wall.has_value()) json["start_at_wall_ns"] = plan.start_at_wall->count();
   if (!plan.tokenize_url.empty()) json["tokenize_url"] = plan.tokenize_url;
+  if (!plan.tokenizer.empty()) json["tokenizer"] = plan.tokenizer;
   if (plan.slo.has_value()) json["slo"] = SloJson(*plan.slo);
   json["out"] = plan.out;
   return json;
@@ -302,7 +304,7 @@ Result<std::string> PlanDigest(const Plan& plan) {
   }
   json["workload"] = workload;
   for (const char* key : {"out", "worker", "start_at_wall_ns", "loops", "processes", "api_key_file",
-                          "ca_file", "headers", "tokenize_url"}) {
+                          "ca_file", "headers", "tokenize_url", "tokenizer"}) {
     json.erase(key);
   }
   POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(json));

@@ -21,6 +21,7 @@ struct Plan {
   std::string api_key_file;   // "": none
   std::string workload_json;  // an object for workload::OpenSource
   std::string tokenize_url;   // base URL of an engine that counts tokens for text prompts; "": none
+  std::string tokenizer;      // a tokenizer.json or its directory, instead; "": none
   std::string out;            // directory of the results
   int processes = 1;
   std::optional<Nanoseconds> start_at_wall;

@@ -34,13 +34,16 @@ class QuickSession final : public Session {
     SplitMix64 random(options_.seed * 0x9e3779b97f4a7c15ull + number_);
     body->reserve(head_.size() + tail_.size() + static_cast<size_t>(options_.input_tokens) * 6);
     *body += head_;
-    for (int64_t i = 0; i < options_.input_tokens; ++i) {
+    const std::vector<std::string>& words = options_.words;
+    const int64_t length = options_.input_tokens - options_.overhead_tokens;
+    for (int64_t i = 0; i < length; ++i) {
       if (options_.prompt_ids) {
         if (i > 0) *body += ',';
         *body += std::to_string(100 + random.Below(options_.vocabulary - 100));
       } else {
         if (i > 0) *body += ' ';
-        body->append(kWords[random.Next() & 63]);
+        body->append(words.empty() ? kWords[random.Next() & 63]
+                                   : std::string_view(words[random.Below(words.size())]));
       }
     }
     *body += tail_;
@@ -99,6 +102,12 @@ Result<std::unique_ptr<SessionSource>> MakeQuickSource(const QuickOptions& optio
   if (options.input_tokens < 1 || options.input_tokens > 10'000'000) {
     return InvalidInput(
         "load", std::to_string(options.input_tokens) + " input tokens are not between 1 and 10000000");
+  }
+  if (options.input_tokens <= options.overhead_tokens) {
+    return InvalidInput("load",
+                        std::to_string(options.input_tokens) + " input tokens leave none for words: " +
+                            std::to_string(options.overhead_tokens) + " are of the chat template alone",
+                        "give more --input-tokens");
   }
   if (options.output_tokens < 1 || options.output_tokens > 10'000'000) {
     return InvalidInput(

@@ -65,7 +65,7 @@ Json Load() {
   p["urls"] = ListOf(Type("string"));
   p["headers"] = ListOf(Type("string"));
   p["verify_certificates"] = Type("boolean");
-  for (const char* text : {"model", "prompt", "plan_sha256"}) p[text] = OrNull("string");
+  for (const char* text : {"model", "prompt", "prompt_lengths", "plan_sha256"}) p[text] = OrNull("string");
   for (const char* count : {"input_tokens", "output_tokens", "requests", "seed", "start_at_wall_ns"})
     p[count] = OrNull("integer");
   p["workload"] = OrNull("object");

@@ -1,0 +1,132 @@
+// Prompts of exact length in quick runs, as the simulated engine counts them.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "common/base/json.h"
+#include "common/tokenizer/local.h"
+#include "tests/component/load/fixture.h"
+#include "tests/component/load/program.h"
+#include "tests/support/shared_data.h"
+
+namespace poolmark::load::test {
+namespace {
+
+using poolmark::test::Process;
+using poolmark::test::TempDir;
+using poolmark::test::TokenServer;
+
+// The simulated engine on a port of its own choice.
+class Engine {
+ public:
+  explicit Engine(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> argv = {
+        std::string(POOLMARK_BIN_DIR) + "/poolmark-sim", "engine", "--port", "0", "--model", "sim"};
+    argv.insert(argv.end(), more.begin(), more.end());
+    process_ = std::make_unique<Process>(argv, dir_ / "engine");
+    for (int i = 0; i < 3000 && port_.empty(); ++i) {
+      const std::string out = process_->out();
+      constexpr std::string_view kWord = "listening 127.0.0.1:";
+      if (const size_t at = out.find(kWord);
+          at != std::string::npos && out.find('\n', at) != std::string::npos)
+        port_ = out.substr(at + kWord.size(), out.find('\n', at) - at - kWord.size());
+      if (port_.empty()) std::this_thread::sleep_for(milliseconds(10));
+    }
+    INFO(process_->out() << process_->err());
+    REQUIRE_FALSE(port_.empty());
+  }
+  std::string url() const { return "http://127.0.0.1:" + port_; }
+
+ private:
+  TempDir dir_;
+  std::unique_ptr<Process> process_;
+  std::string port_;
+};
+
+}  // namespace
+
+TEST_CASE("quick runs send prompts of exactly the length asked for where an engine counts", "[live]") {
+  if (NoProgram() || !FileExists(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim")) return;
+  Engine engine;
+  for (const char* api : {"chat", "completions"}) {
+    for (const char* tokens : {"40", "777"}) {
+      const TempDir dir;
+      const Done done = Poolmark({"--url", engine.url(), "--tokenize-url", engine.url() + "/v1", "--model",
+                                  "sim", "--api", api, "--input-tokens", tokens, "--output-tokens", "2", "-c",
+                                  "4", "-n", "20", "--out", dir / "o"});
+      INFO(api << " " << tokens << "\n" << done.out << done.err);
+      REQUIRE(done.code == 0);
+      CHECK(done.out.find("prompt lengths are exact, counted by " + engine.url() + "/tokenize") !=
+            std::string::npos);
+      CHECK(done.out.find("where") == std::string::npos);  // nothing was counted otherwise
+      const auto records = ReadRecords(dir / "o/requests.jsonl.zst");
+      REQUIRE(records.ok());
+      for (const RequestRecord& record : *records) {
+        REQUIRE(record.input_tokens.has_value());
+        CHECK(*record.input_tokens == std::stoll(tokens));
+      }
+      CHECK((*ParseJson(*ReadFile(dir / "o/load.json")))["load"]["prompt_lengths"] ==
+            "exact, counted by " + engine.url() + "/tokenize");
+    }
+  }
+  // Less than the chat template itself, and both ways of counting at once.
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"--input-tokens", "1"},
+                                             {"--tokenizer", "/nonexistent"},
+                                             {"--api", "completions", "--prompt-ids"}}) {
+    std::vector<std::string> arguments = {
+        "--url", engine.url(), "--tokenize-url", engine.url(), "--model", "sim", "-c", "1", "-n", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Done done = Poolmark(arguments);
+    INFO(done.out << done.err);
+    CHECK(done.code == 2);
+  }
+}
+
+TEST_CASE("a server that counts otherwise than was said to be exact is told", "[live]") {
+  if (NoProgram()) return;
+  // Its usage has one token more than each prompt: a token that begins every text.
+  TokenServer server({.answer = [](poolmark::test::RawConnection& connection, const std::string&, int) {
+    return connection.Write(
+        poolmark::test::ChunkedHead() +
+        poolmark::test::Chunk("data: {\"choices\":[{\"text\":\"x\"}],\"usage\":{\"prompt_tokens\":33,"
+                              "\"completion_tokens\":1}}\n\ndata: [DONE]\n\n") +
+        "0\r\n\r\n");
+  }});
+  const auto run = [&](const char* tokens) {
+    return Poolmark({"--url", server.url(), "--model", "m", "--api", "completions", "--prompt-ids",
+                     "--input-tokens", tokens, "--output-tokens", "1", "-c", "1", "-n", "3"});
+  };
+  CHECK(run("32").out.find("the server counted 33.00 prompt tokens a request where 32 were planned") !=
+        std::string::npos);
+  CHECK(run("33").out.find("the server counted") == std::string::npos);
+  // An endpoint that counts nothing ends the run before anything is sent.
+  const int before = server.requests();
+  const Done done = Poolmark(
+      {"--url", "http://127.0.0.1:1", "--tokenize-url", server.url(), "--model", "m", "-c", "1", "-n", "1"});
+  INFO(done.err);
+  CHECK(done.code == 1);
+  CHECK(done.err.find("/tokenize") != std::string::npos);
+  CHECK(server.requests() > before);
+}
+
+TEST_CASE("a local tokenizer counts quick runs' prompts where the build has one", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 1});
+  const auto shared = poolmark::test::SharedData();
+  const std::string directory = shared.value_or("/nonexistent") + "/bench/loadgen/tokenizer";
+  const Done done =
+      Poolmark(Quick(server, {"--api", "completions", "--tokenizer", directory, "-c", "1", "-n", "1"}));
+  INFO(done.out << done.err);
+  if (!tokenizer::LocalAvailable()) {
+    CHECK(done.code == 2);
+    CHECK(done.err.find("tokenizer") != std::string::npos);
+    return;
+  }
+  if (!shared.has_value()) return;
+  CHECK(done.code == 0);
+  CHECK(done.out.find("prompt lengths are exact, counted by file " + directory) != std::string::npos);
+}
+
+}  // namespace poolmark::load::test
