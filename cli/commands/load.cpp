@@ -69,7 +69,9 @@ void AddLoad(CLI::App& app, int& exit_code) {
                    "Seed of prompts and arrivals; another one sends prompts that no cache knows")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  load->add_option("--loops", a.loops, "Event loops (threads); 0: one for each core")
+  load->add_option("--loops", a.loops,
+                   "Event loops (threads); 0: one for every 10 000 users or 2 000 requests/s, at most one "
+                   "for each core")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();
   load->add_option("--processes", a.processes, "Processes that share the load")

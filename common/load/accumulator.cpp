@@ -14,7 +14,7 @@ std::optional<double> TimePerOutputToken(const RequestRecord& record) {
 void Accumulator::Add(const RequestRecord& record, int64_t window_start) {
   RequestFigures figures;
   figures.window_time = record.window_time();
-  figures.end = record.end;
+  last_end = std::max(last_end, record.end);
   figures.outcome = record.outcome;
   figures.primer = record.primer;
   if (record.first_output.has_value()) {
@@ -70,6 +70,7 @@ void Accumulator::Merge(Accumulator other) {
   gap_sum += other.gap_sum;
   gap_count += other.gap_count;
   max_gap = std::max(max_gap, other.max_gap);
+  last_end = std::max(last_end, other.last_end);
   for (int i = 0; i < kOutcomes; ++i) {
     if (examples[static_cast<size_t>(i)].empty())
       examples[static_cast<size_t>(i)] = std::move(other.examples[static_cast<size_t>(i)]);

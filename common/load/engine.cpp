@@ -232,7 +232,8 @@ class Run {
         board_->plan().window_start.load() < 0)
       window.start = total_end_;
     window.whole_run = window.start == 0 && !options_.duration.has_value();
-    window.end = options_.duration.has_value() ? *load_end_ : LastEnd(records, window.start);
+    // Without a set duration the window lasts until the last request has ended.
+    window.end = options_.duration.has_value() ? *load_end_ : std::max(window.start, records.last_end);
     result.summary = Summarize(records, window, options_, Client(), settings_.slo, settings_.source_notes);
     result.summary.interrupted = interrupted_;
     POOLMARK_ASSIGN_OR_RETURN(result.summary.load_json,
@@ -265,13 +266,6 @@ class Run {
                   static_cast<double>(s->input_tokens) / static_cast<double>(s->ok),
                   static_cast<long long>(source.input_tokens.value_or(0)));
     s->notes.push_back(text);
-  }
-
-  // Without a set duration the window lasts until the last request has ended.
-  static int64_t LastEnd(const Accumulator& records, int64_t start) {
-    int64_t end = start;
-    for (const RequestFigures& request : records.requests) end = std::max(end, request.end);
-    return end;
   }
 
   ClientFigures Client() {
@@ -348,7 +342,7 @@ class Run {
 }  // namespace
 
 Result<LoadResult> RunLoad(LoadOptions options, SessionSource& source, const RunSettings& settings) {
-  if (options.loops == 0) options.loops = std::max(1, CoresAllowed() / std::max(1, settings.processes));
+  if (options.loops == 0) options.loops = DefaultLoops(options, CoresAllowed(), settings.processes);
   if (options.mode == LoadOptions::Mode::kClosed)
     options.loops = std::max(1, std::min(options.loops, static_cast<int>(options.users)));
   POOLMARK_RETURN_IF_ERROR(ValidateOptions(options));

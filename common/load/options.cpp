@@ -1,6 +1,7 @@
 #include "common/load/options.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace poolmark::load {
 
@@ -42,6 +43,19 @@ Status ValidateOptions(const LoadOptions& o) {
   if (o.max_requests > 0 && o.workers > 1)
     bad("a limit of requests cannot be shared by several machines", "use --sessions or --duration");
   return errors.empty() ? absl::OkStatus() : ToStatus(errors);
+}
+
+int DefaultLoops(const LoadOptions& o, int cores, int processes) {
+  constexpr double kUsers = 10'000, kRequestsPerSecond = 2'000;
+  const double parts = std::max(1.0, static_cast<double>(o.workers) * processes);
+  double wanted = 1;
+  if (o.mode == LoadOptions::Mode::kClosed) wanted = o.users / parts / kUsers;
+  if (o.mode == LoadOptions::Mode::kRate) {
+    for (const RateStep& step : o.arrivals.steps)
+      wanted = std::max(wanted, std::max(step.from, step.to) / parts / kRequestsPerSecond);
+  }
+  const double most = std::max(1, cores / std::max(1, processes));
+  return static_cast<int>(std::ceil(std::clamp(wanted, 1.0, most)));
 }
 
 }  // namespace poolmark::load

@@ -60,7 +60,7 @@ struct LoadOptions {
   uint32_t max_connections = 0;                      // of the process; 0: no limit
   RetryPolicy retry;
 
-  int loops = 0;  // threads of this process; 0: one for each core it may use
+  int loops = 0;  // threads of this process; 0: DefaultLoops()
   // Several processes or machines share one plan: this is part `worker` of `workers`.
   uint32_t worker = 0;
   uint32_t workers = 1;
@@ -69,5 +69,10 @@ struct LoadOptions {
 };
 
 Status ValidateOptions(const LoadOptions& options);
+
+// One loop carries tens of thousands of requests a second, and on a machine that it shares with others it is
+// more punctual than several: one for every 10 000 users or 2 000 requests a second of this process's part,
+// at most its share of the cores (docs/performance.md has the figures).
+int DefaultLoops(const LoadOptions& options, int cores, int processes);
 
 }  // namespace poolmark::load

@@ -22,12 +22,22 @@ double Percentile(const std::vector<double>& sorted, double share) {
   return sorted[low] + (sorted[high] - sorted[low]) * (rank - static_cast<double>(low));
 }
 
-template <class Get>
-std::optional<Distribution> Collect(const std::vector<const RequestFigures*>& requests, Get&& get) {
+// A request of the window, or a successful one of these. Asked anew for each figure: lists of them would be a
+// quarter more memory at the end of a long load.
+bool IsMeasured(const RequestFigures& request, int64_t window_start) {
+  return !request.primer && request.window_time >= window_start;
+}
+bool IsGood(const RequestFigures& request, int64_t window_start) {
+  return IsMeasured(request, window_start) && request.outcome == Outcome::kOk;
+}
+
+template <class Which, class Get>
+std::optional<Distribution> Collect(const Accumulator& records, const Which& which, Get&& get) {
   std::vector<double> values;
-  values.reserve(requests.size());
-  for (const RequestFigures* request : requests) {
-    if (const std::optional<double> value = get(*request)) values.push_back(*value);
+  values.reserve(records.requests.size());
+  for (const RequestFigures& request : records.requests) {
+    if (!which(request)) continue;
+    if (const std::optional<double> value = get(request)) values.push_back(*value);
   }
   if (values.empty()) return std::nullopt;
   return Distribute(std::move(values));
@@ -220,8 +230,8 @@ Summary Summarize(const Accumulator& records, const WindowBounds& window, const 
   summary.total_s = static_cast<double>(window.total_end) / 1e9;
   summary.client = std::move(client);
   summary.examples = records.examples;
-  std::vector<const RequestFigures*> good;
-  std::vector<const RequestFigures*> measured;
+  const auto measured = [&](const RequestFigures& r) { return IsMeasured(r, window.start); };
+  const auto good = [&](const RequestFigures& r) { return IsGood(r, window.start); };
   for (const RequestFigures& request : records.requests) {
     if (request.primer) {
       ++summary.primers;
@@ -231,40 +241,39 @@ Summary Summarize(const Accumulator& records, const WindowBounds& window, const 
       ++summary.warm_up_requests;
       continue;
     }
-    measured.push_back(&request);
+    ++summary.requests;
     ++summary.outcomes[static_cast<size_t>(request.outcome)];
     if (request.outcome != Outcome::kOk) continue;
-    good.push_back(&request);
+    ++summary.ok;
     summary.input_tokens += request.input_tokens;
     summary.cached_tokens += request.cached_tokens;
     summary.output_tokens += request.output_tokens;
     if (!request.has_input_tokens) ++summary.without_input_tokens;
     if (request.counted) ++summary.with_counted_tokens;
   }
-  summary.requests = measured.size();
-  summary.ok = good.size();
   if (summary.window_s > 0) {
     summary.requests_per_second = static_cast<double>(summary.ok) / summary.window_s;
     summary.output_tokens_per_second = static_cast<double>(summary.output_tokens) / summary.window_s;
   }
-  summary.ttft = Collect(good, [](const RequestFigures& r) { return Integer(r.ttft); });
-  summary.latency = Collect(good, [](const RequestFigures& r) { return Integer(r.latency); });
-  summary.ttft_from_sent = Collect(good, [](const RequestFigures& r) { return Float(r.ttft_from_sent); });
-  summary.kernel_ttft = Collect(good, [](const RequestFigures& r) { return Float(r.kernel_ttft); });
-  summary.answer_ttft = Collect(good, [](const RequestFigures& r) { return Float(r.answer_ttft); });
-  summary.first_byte = Collect(good, [](const RequestFigures& r) { return Float(r.first_byte); });
+  summary.ttft = Collect(records, good, [](const RequestFigures& r) { return Integer(r.ttft); });
+  summary.latency = Collect(records, good, [](const RequestFigures& r) { return Integer(r.latency); });
+  summary.ttft_from_sent =
+      Collect(records, good, [](const RequestFigures& r) { return Float(r.ttft_from_sent); });
+  summary.kernel_ttft = Collect(records, good, [](const RequestFigures& r) { return Float(r.kernel_ttft); });
+  summary.answer_ttft = Collect(records, good, [](const RequestFigures& r) { return Float(r.answer_ttft); });
+  summary.first_byte = Collect(records, good, [](const RequestFigures& r) { return Float(r.first_byte); });
   summary.time_per_output_token =
-      Collect(good, [](const RequestFigures& r) { return Float(r.time_per_output_token); });
-  summary.connect = Collect(measured, [](const RequestFigures& r) { return Float(r.connect); });
+      Collect(records, good, [](const RequestFigures& r) { return Float(r.time_per_output_token); });
+  summary.connect = Collect(records, measured, [](const RequestFigures& r) { return Float(r.connect); });
   summary.gap = GapDistribution(records);
   if (slo.has_value() && summary.window_s > 0) {
     summary.slo = slo;
     for (const double scale : {1.0, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0}) {
-      const auto n = std::count_if(good.begin(), good.end(),
-                                   [&](const RequestFigures* r) { return Good(*r, *slo, scale); });
+      const auto n = std::count_if(records.requests.begin(), records.requests.end(),
+                                   [&](const RequestFigures& r) { return good(r) && Good(r, *slo, scale); });
       summary.goodput.push_back(
           {scale, static_cast<double>(n) / summary.window_s,
-           measured.empty() ? 0 : static_cast<double>(n) / static_cast<double>(measured.size())});
+           summary.requests == 0 ? 0 : static_cast<double>(n) / static_cast<double>(summary.requests)});
     }
   }
   summary.notes = std::move(source_notes);

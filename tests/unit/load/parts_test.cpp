@@ -8,6 +8,7 @@
 #include "common/load/accumulator.h"
 #include "common/load/arrivals.h"
 #include "common/load/histogram.h"
+#include "common/load/options.h"
 #include "common/load/quick_source.h"
 #include "common/load/record_codec.h"
 #include "common/load/session_run.h"
@@ -372,6 +373,25 @@ TEST_CASE("quick prompts are their own, repeatable and as long as asked") {
   std::string body;
   (*ids)->Open(0)->Render(0, &body);
   CHECK(std::count(body.begin() + static_cast<long>(body.find("\"prompt\":[")), body.end(), ',') == 4);
+}
+
+TEST_CASE("a load has as many event loops as it needs and no more than cores") {
+  LoadOptions closed;
+  closed.users = 1024;
+  CHECK(DefaultLoops(closed, 16, 1) == 1);
+  closed.users = 25'000;
+  CHECK(DefaultLoops(closed, 16, 1) == 3);
+  CHECK(DefaultLoops(closed, 2, 1) == 2);
+  CHECK(DefaultLoops(closed, 16, 8) == 1);
+  closed.workers = 2;
+  CHECK(DefaultLoops(closed, 16, 1) == 2);
+  LoadOptions open;
+  open.mode = LoadOptions::Mode::kRate;
+  open.arrivals.steps = *ParseRate("100-9000:60s,100");
+  CHECK(DefaultLoops(open, 16, 1) == 5);
+  CHECK(DefaultLoops(open, 1, 4) == 1);
+  open.mode = LoadOptions::Mode::kTrace;
+  CHECK(DefaultLoops(open, 16, 1) == 1);
 }
 
 }  // namespace poolmark::load
