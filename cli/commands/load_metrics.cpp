@@ -10,11 +10,11 @@ namespace poolmark::cli {
 namespace {
 
 struct Part {
-  const char* name;
+  const char* name;  // null: as the engines are, `gpu_is`
   const char* key;
   double stats::TokenSources::*tokens;
 };
-constexpr Part kParts[] = {{"GPU cache", "gpu", &stats::TokenSources::gpu},
+constexpr Part kParts[] = {{nullptr, "gpu", &stats::TokenSources::gpu},
                            {"host memory", "host", &stats::TokenSources::host},
                            {"storage", "storage", &stats::TokenSources::storage},
                            {"remote KV", "remote", &stats::TokenSources::remote},
@@ -29,6 +29,12 @@ Result<prom::Page> FetchPage(http::Client* client, const http::Url& url) {
   if (response.status != 200)
     return Unavailable(url.ToString(), "answers with status " + std::to_string(response.status));
   return prom::ParseText(response.body);
+}
+
+// M7: an engine without a GPU has a cache of its own. A page does not say what its engine runs on; these two
+// run without one, or cannot tell.
+bool HasGpu(const std::string& dialect) {
+  return dialect != "llama-cpp" && dialect != "sim";
 }
 
 template <class... Args>
@@ -92,12 +98,16 @@ Json MetricsReader::ToJson(const load::Summary& summary) const {
     stats::EngineFacts one;
     one.process = engine.url.ToString();
     one.dialect = engine.dialect;
+    one.has_gpu = HasGpu(engine.dialect);
     one.unreadable = engine.failure;
     one.deltas = prom::Difference(engine.start, engine.end);
     facts.push_back(std::move(one));
   }
   const auto sources = AttributionOf(facts, summary);
   Json json = {{"engines", Json::array()}, {"notes", sources.notes}};
+  size_t own = 0;
+  for (const stats::EngineAttribution& engine : sources.engines) own += engine.engine_cache_label ? 1 : 0;
+  json["gpu_is"] = own == 0 ? "GPU cache" : own == engines_.size() ? "engine cache" : "GPU or engine cache";
   for (const Engine& engine : engines_)
     json["engines"].push_back({{"url", engine.url.ToString()}, {"dialect", engine.dialect}});
   if (!sources.total.has_value()) {
@@ -121,9 +131,11 @@ std::string MetricsReader::Text(const load::Summary& summary) const {
     const double prompt = total["prompt"].get<double>();
     for (const Part& part : kParts) {
       const double tokens = total[part.key].get<double>();
-      out += Line("  %-16s %12.0f  %6.2f %%\n", part.name, tokens, prompt > 0 ? tokens / prompt * 100 : 0.0);
+      const std::string name = part.name != nullptr ? part.name : json["gpu_is"].get<std::string>();
+      out +=
+          Line("  %-19s %12.0f  %6.2f %%\n", name.c_str(), tokens, prompt > 0 ? tokens / prompt * 100 : 0.0);
     }
-    out += Line("  %-16s %12.0f\n", "prompt tokens", prompt);
+    out += Line("  %-19s %12.0f\n", "prompt tokens", prompt);
   }
   for (const auto& note : json["notes"]) out += "  note: " + note.get<std::string>() + "\n";
   return out;

@@ -133,8 +133,8 @@ std::string PointTable(const SummaryPoint& point) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& name : names) {
     const SummaryFigure& figure = point.figures.at(name);
-    std::vector<std::string> row = {EscapeHtml(results::TitleOf(name)), FigureCell(figure),
-                                    std::to_string(figure.n)};
+    std::vector<std::string> row = {EscapeHtml(results::TitleOf(name, point.engine_cache)),
+                                    FigureCell(figure), std::to_string(figure.n)};
     for (const auto& value : figure.repeats)
       row.push_back(value.has_value()
                         ? EscapeHtml(FormatValue(*value, figure.unit))

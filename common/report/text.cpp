@@ -1,5 +1,6 @@
 #include "common/report/text.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/base/json.h"
@@ -64,7 +65,14 @@ std::string ReportText(const Recomputed& job) {
                       FigureText(point, "reused"), FigureText(point, "reuse_captured")});
     }
     out += "\n" + TextTable(rows);
-    rows = {{"prompt tokens from", "GPU", "host", "storage", "remote", "computed", "not attributed"}};
+    const auto own = std::count_if(summary.points.begin(), summary.points.end(),
+                                   [](const SummaryPoint& point) { return point.engine_cache; });
+    const bool all = own == static_cast<std::ptrdiff_t>(summary.points.size());
+    rows = {{"prompt tokens from",
+             all       ? "engine cache"
+             : own > 0 ? "GPU or engine cache"
+                       : "GPU",
+             "host", "storage", "remote", "computed", "not attributed"}};
     for (const auto& point : summary.points) {
       rows.push_back({point.point.stack + " " + point.point.workload + "-" + point.point.level,
                       FigureText(point, "source_gpu"), FigureText(point, "source_host"),

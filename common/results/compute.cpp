@@ -94,29 +94,35 @@ void FillCaches(const RepeatFacts& facts, RepeatFigures* out) {
   }
 }
 
-// Without figures for each pair of machines: what all engines say they moved.
+// Without figures for each pair of machines: what all engines together say they moved. One that could not be
+// read leaves no total, for a part of it would look like the whole.
 Measured<double> ByEngines(const RepeatFacts& facts, double seconds) {
   if (facts.strategy == "local" || facts.strategy == "offload")
     return NotMeasured{"KV does not move between machines"};
   double total = 0;
   std::string missing = "no engine was read";
-  bool any = false;
+  bool any = false, all = true;
   for (const stats::EngineFacts& engine : facts.engines) {
     const auto moved = stats::KvBytesOf(engine);
     if (moved.bytes.has_value()) {
       total += *moved.bytes;
       any = true;
-    } else {
-      missing = moved.bytes.reason();
+      continue;
     }
+    missing = engine.process + ": " + moved.bytes.reason();
+    // A hand-over counts at the decode side that fetched it.
+    const bool other_side_counts = facts.strategy == "split" && engine.unreadable.empty() && !engine.reset &&
+                                   engine.role == stats::EngineFacts::Role::kPrefill;
+    all = all && other_side_counts;
   }
-  if (!any || !(seconds > 0)) return NotMeasured{missing};
+  if (!any || !all || !(seconds > 0)) return NotMeasured{missing};
   return total / seconds;
 }
 
 void FillTransfers(const RepeatFacts& facts, double seconds, RepeatFigures* out) {
   double total = 0;
-  bool any = false;
+  size_t measured = 0;
+  std::string missing;
   for (const TransferFacts& transfer : facts.transfers) {
     TransferFigures figures{transfer.from,
                             transfer.to,
@@ -129,8 +135,10 @@ void FillTransfers(const RepeatFacts& facts, double seconds, RepeatFigures* out)
     } else if (seconds > 0) {
       figures.bytes_per_second = *transfer.bytes / seconds;
       total += *figures.bytes_per_second;
-      any = true;
+      ++measured;
     }
+    if (!figures.bytes_per_second.has_value() && missing.empty())
+      missing = transfer.from + " to " + transfer.to + ": " + figures.bytes_per_second.reason();
     if (!transfer.line_bits_per_second.has_value()) {
       figures.line_bytes_per_second = NotMeasured{transfer.line_bits_per_second.reason()};
       figures.share_of_line = NotMeasured{transfer.line_bits_per_second.reason()};
@@ -144,12 +152,19 @@ void FillTransfers(const RepeatFacts& facts, double seconds, RepeatFigures* out)
     }
     out->transfers.push_back(std::move(figures));
   }
-  if (any) {
+  if (measured == facts.transfers.size() && measured > 0) {
     out->kv_bytes_per_second = total;
-  } else if (!facts.transfers.empty()) {
-    out->kv_bytes_per_second = NotMeasured{out->transfers.front().bytes_per_second.reason()};
+    return;
+  }
+  out->kv_bytes_per_second = ByEngines(facts, seconds);
+  if (facts.transfers.empty()) return;
+  const std::string pairs = std::to_string(facts.transfers.size() - measured) + " of " +
+                            std::to_string(facts.transfers.size()) +
+                            " pairs of machines could not be measured (" + missing + ")";
+  if (out->kv_bytes_per_second.has_value()) {
+    out->notes.push_back("The KV transfer bandwidth is what the engines counted together: " + pairs + ".");
   } else {
-    out->kv_bytes_per_second = ByEngines(facts, seconds);
+    out->kv_bytes_per_second = NotMeasured{pairs};
   }
 }
 

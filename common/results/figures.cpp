@@ -125,6 +125,11 @@ std::vector<NamedFigure> FiguresOf(const RepeatFile& repeat) {
       NotMeasured{moves ? "no counter tells pairs of machines apart, as the line rate does"
                         : "KV does not move between machines"};
   for (const auto& transfer : figures.transfers) {
+    if (!transfer.share_of_line.has_value()) {
+      // The busiest may be among those that nobody measured.
+      busiest = NotMeasured{transfer.from + " to " + transfer.to + ": " + transfer.share_of_line.reason()};
+      break;
+    }
     if (!busiest.has_value() || (transfer.share_of_line.has_value() && *transfer.share_of_line > *busiest))
       busiest = transfer.share_of_line;
   }
@@ -170,7 +175,10 @@ std::string UnitOf(const std::string& figure) {
   return "share";
 }
 
-std::string TitleOf(const std::string& figure) {
+std::string TitleOf(const std::string& figure, bool engine_cache) {
+  if (engine_cache && figure == "source_gpu") return "Prompt tokens from engine cache";
+  if (engine_cache && figure == "gpu_kv_usage_mean") return "Engine cache usage, mean";
+  if (engine_cache && figure == "gpu_kv_usage_peak") return "Engine cache usage, peak";
   const auto at = Titles().find(figure);
   if (at != Titles().end()) return at->second;
   const size_t dot = figure.find('.');

@@ -21,7 +21,8 @@ enum class Direction { kNone, kLower, kHigher };
 Direction DirectionOf(const std::string& figure);
 // Of the figures that have a direction: "s", "tokens/s", "requests/s", "share", "tokens/J".
 std::string UnitOf(const std::string& figure);
-// "Time to first token, median (P50)".
-std::string TitleOf(const std::string& figure);
+// "Time to first token, median (P50)". `engine_cache`: of engines without a GPU, whose own cache takes the
+// GPU's place (M7).
+std::string TitleOf(const std::string& figure, bool engine_cache = false);
 
 }  // namespace poolmark::results

@@ -63,6 +63,8 @@ SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const Repea
     figures.push_back(FiguresOf(*repeat));
     counts.push_back(repeat->figures.valid);
     valid += repeat->figures.valid ? 1 : 0;
+    for (const stats::EngineFacts& engine : repeat->facts.engines)
+      out.engine_cache = out.engine_cache || !engine.has_gpu;
     if (out.measured_line.empty() || repeat->figures.valid) out.measured_line = repeat->figures.measured_line;
     out.repeats.push_back(
         {repeat->facts.repeat, repeat->facts.cycle, repeat->figures.valid,

@@ -40,6 +40,7 @@ void Fields(V& visit, S& value) {
   visit("strategy", value.strategy);
   visit("shape", value.shape);
   visit("simulated", value.simulated);
+  visit("engine_cache", value.engine_cache);
   visit("measured_line", value.measured_line);
   visit("valid", value.valid);
   visit("preliminary", value.preliminary);

@@ -36,6 +36,8 @@ struct SummaryPoint {
   PointId point;
   std::string strategy, shape;
   bool simulated = false;
+  bool engine_cache =
+      false;  // engines without a GPU: `source_gpu` and `gpu_kv_*` are of their own caches (M7)
   std::string measured_line;
   bool valid = false;                            // at least one valid repeat
   bool preliminary = false;                      // valid, with fewer than three valid repeats

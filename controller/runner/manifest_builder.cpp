@@ -10,6 +10,7 @@
 #include "common/prom/catalogue.h"
 #include "common/prom/evidence.h"
 #include "common/results/layout.h"
+#include "common/stats/kv_bytes.h"
 #include "controller/steps/counters.h"
 
 namespace poolmark::controller {
@@ -201,6 +202,17 @@ void ManifestBuilder::Repeat(const JobRun& run, const StackPlan& stack, const re
   for (const results::TransferFacts& transfer : repeat.facts.transfers) {
     for (const absl::string_view key : absl::StrSplit(transfer.series, ", ", absl::SkipEmpty()))
       add("KV transfer bandwidth", "", std::string(key));
+  }
+  // Where the pairs do not make the total, the engines' own counters do.
+  const auto& pairs = repeat.figures.transfers;
+  const bool by_engines = repeat.figures.kv_bytes_per_second.has_value() &&
+                          (pairs.empty() || std::any_of(pairs.begin(), pairs.end(), [](const auto& pair) {
+                             return !pair.bytes_per_second.has_value();
+                           }));
+  for (const stats::EngineFacts& engine : repeat.facts.engines) {
+    if (!by_engines) break;
+    for (const std::string& key : stats::KvBytesOf(engine).series)
+      add("KV transfer bandwidth", engine.process, key);
   }
 }
 

@@ -49,6 +49,18 @@ TEST_CASE("an untouched directory follows from its files", "[J6]") {
                                   Catch::Contains("Every stored figure"));
 }
 
+TEST_CASE("the text names the engines' own caches where there is no GPU", "[B1]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  auto job = Again(dir.path());
+  CHECK_THAT(ReportText(job),
+             Catch::Contains(" GPU ") && !Catch::Contains("engine cache"));
+  job.summary.points[0].engine_cache = true;
+  CHECK_THAT(ReportText(job), Catch::Contains("GPU or engine cache"));
+  for (auto& point : job.summary.points) point.engine_cache = true;
+  CHECK_THAT(ReportText(job), Catch::Contains("engine cache") && !Catch::Contains("GPU"));
+}
+
 TEST_CASE("an edited figure, an edited verdict and an edited summary are found", "[I8]") {
   TempDir dir;
   test::WriteExample(dir.path());

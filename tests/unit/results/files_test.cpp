@@ -195,3 +195,59 @@ TEST_CASE("figures that are compared have the unit that they are measured in", "
     CHECK(TitleOf(figure.name) != figure.name);
   }
 }
+
+TEST_CASE("KV transfer bandwidth is the whole or not measured, never the sum of what could be read", "[E6]") {
+  const RepeatFacts whole = test::ExampleRepeat("cand", 1).facts;
+  const auto compute = [](const RepeatFacts& facts) {
+    auto figures = ComputeRepeat(facts, [](stats::RequestFacts*) -> Result<bool> { return false; });
+    REQUIRE(figures.ok());
+    return *figures;
+  };
+  CHECK(*compute(whole).kv_bytes_per_second == Approx(1e9));
+  RepeatFacts facts = whole;
+  facts.transfers.push_back({"n3", "n1", "tcp", NotMeasured{"two senders"}, 2e10, ""});
+  auto figures = compute(facts);
+  REQUIRE_FALSE(figures.kv_bytes_per_second.has_value());
+  CHECK(figures.kv_bytes_per_second.reason() ==
+        "1 of 2 pairs of machines could not be measured (n3 to n1: two senders)");
+  CHECK(*figures.transfers[0].bytes_per_second == Approx(1e9));  // what could be read stays readable
+  // The busiest link may be the one that nobody measured.
+  RepeatFile file;
+  file.facts = facts;
+  file.figures = figures;
+  for (const auto& figure : FiguresOf(file)) {
+    if (figure.name == "kv_share_of_line") CHECK(figure.value.reason() == "n3 to n1: two senders");
+  }
+  // The receivers' own counters give the total, said so.
+  facts.engines[0].deltas["vllm:nixl_bytes_transferred_sum"] = 1.8e12;
+  figures = compute(facts);
+  CHECK(*figures.kv_bytes_per_second == Approx(2e9));
+  CHECK_THAT(figures.notes.back(), Catch::Contains("what the engines counted together: 1 of 2 pairs"));
+  // One engine that cannot be read leaves a part, which is no total.
+  facts.engines.push_back(facts.engines[0]);
+  facts.engines[1].process = "cand.engine-n2";
+  facts.engines[1].unreadable = "its page failed";
+  CHECK_FALSE(compute(facts).kv_bytes_per_second.has_value());
+  // Split: a hand-over counts at the decode side, and the prefill side has no such counter.
+  facts.strategy = "split";
+  facts.engines[1].unreadable = "";
+  facts.engines[1].deltas.erase("vllm:nixl_bytes_transferred_sum");
+  facts.engines[1].role = stats::EngineFacts::Role::kPrefill;
+  CHECK(*compute(facts).kv_bytes_per_second == Approx(2e9));
+  facts.strategy = "split-offload";
+  CHECK_FALSE(compute(facts).kv_bytes_per_second.has_value());
+}
+
+TEST_CASE("engines without a GPU: their own cache is called so", "[B1]") {
+  auto repeats = test::ExampleRepeats();
+  for (auto& repeat : repeats) {
+    if (repeat.facts.point.stack == "cand") repeat.facts.engines[0].has_gpu = false;
+  }
+  const auto summary = Summarize(test::ExampleJob(), test::ExampleManifest(), repeats);
+  CHECK_FALSE(summary.points[0].engine_cache);
+  CHECK(summary.points[1].engine_cache);
+  CHECK(TitleOf("source_gpu") == "Prompt tokens from GPU cache");
+  CHECK(TitleOf("source_gpu", true) == "Prompt tokens from engine cache");
+  CHECK(TitleOf("gpu_kv_usage_peak", true) == "Engine cache usage, peak");
+  CHECK(TitleOf("source_host", true) == TitleOf("source_host"));
+}
