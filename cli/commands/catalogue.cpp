@@ -17,6 +17,7 @@
 #include "common/http/client.h"
 #include "common/prom/catalogue.h"
 #include "common/prom/evidence.h"
+#include "common/prom/version_source.h"
 
 namespace poolmark::cli {
 namespace {
@@ -132,16 +133,13 @@ Result<std::string> Get(http::Client& client, const http::Url& url) {
   return std::move(response.body);
 }
 
-// {"version": "0.32.0"} at /version of the same server, where there is one.
-std::string AskVersion(http::Client& client, http::Url url) {
-  url.target = "/version";
+// What the same server answers where its dialect says that it tells its version.
+std::string AskVersion(http::Client& client, http::Url url, const prom::Dialect& dialect) {
+  const prom::VersionSource source = prom::ParseVersionFrom(dialect.version_from);
+  if (source.kind != prom::VersionSource::Kind::kHttp) return "";
+  url.target = source.target;
   const auto text = Get(client, url);
-  if (!text.ok()) return "";
-  const auto json = ParseJson(*text, "version", {1u << 16, 4, true});
-  if (!json.ok()) return "";
-  if (json->is_string()) return json->get<std::string>();
-  if (!json->is_object() || !json->contains("version") || !(*json)["version"].is_string()) return "";
-  return (*json)["version"].get<std::string>();
+  return text.ok() ? prom::VersionIn(source, *text) : "";
 }
 
 // INFO of Redis: "name:value" lines.
@@ -167,7 +165,6 @@ Result<int> Confirm(const CatalogueFlags& flags) {
   if (!flags.url.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(const http::Url url, http::ParseUrl(flags.url));
     POOLMARK_ASSIGN_OR_RETURN(text, Get(*client, url));
-    if (version.empty()) version = AskVersion(*client, url);
   } else {
     POOLMARK_ASSIGN_OR_RETURN(text, ReadFile(flags.file, 16u << 20));
   }
@@ -191,8 +188,16 @@ Result<int> Confirm(const CatalogueFlags& flags) {
   if (dialect == nullptr || dialect->simulated)
     return Precondition("sim",
                         "results on the simulated engine are never publishable: there is nothing to confirm");
+  if (version.empty()) version = prom::VersionIn(prom::ParseVersionFrom(dialect->version_from), text);
+  if (version.empty() && !flags.url.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(const http::Url url, http::ParseUrl(flags.url));
+    version = AskVersion(*client, url, *dialect);
+  }
   version = prom::PlainVersion(version);
-  if (version.empty()) return InvalidInput(dialect->name, "its version is not known", "give --version");
+  if (version.empty())
+    return InvalidInput(dialect->name, "its version is not known",
+                        absl::StrCat("give --version", dialect->version_from.empty() ? "" : ", as from: ",
+                                     dialect->version_from));
 
   prom::EvidenceRecord record;
   record.dialect = dialect->name;
@@ -275,7 +280,8 @@ void AddCatalogue(CLI::App& app, int& exit_code) {
   auto* file = confirm->add_option("--file", flags->file, "A saved page (for Redis: the output of INFO)");
   url->excludes(file);
   confirm->add_option("--dialect", flags->dialect, "Default: the one that knows most of the page");
-  confirm->add_option("--version", flags->version, "Default: what the program answers at /version");
+  confirm->add_option("--version", flags->version,
+                      "Default: what the program answers where its dialect says (version_from)");
   confirm->add_option("--note", flags->note, "What was running and how");
   confirm->add_flag("--dry-run", flags->dry_run, "Show, write nothing");
   confirm->callback([flags, &exit_code] {
