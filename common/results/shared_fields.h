@@ -236,6 +236,7 @@ requires std::same_as<std::remove_const_t<S>, StateEvidence>
 void Fields(V& visit, S& value) {
   visit("declared", value.declared);
   visit("tiers", value.tiers);
+  visit("holders", value.holders);
 }
 
 template <class V, class S>

@@ -1,5 +1,6 @@
 #include "common/stats/validity.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -77,8 +78,23 @@ void JudgePaths(const Evidence& evidence, Verdict* verdict) {
   }
 }
 
-void JudgeState(const StateEvidence& state, Verdict* verdict) {
-  if (state.declared != "empty") return;
+// An empty start, and what a warm one begins with before its unmeasured pass: every tier was read back, and
+// nothing was there. A holder that nobody read back is not empty, it is unknown.
+void JudgeState(const Evidence& evidence, Verdict* verdict) {
+  const StateEvidence& state = evidence.state;
+  if (state.declared != "empty" && state.declared != "warm") return;
+  const std::string declared = state.declared == "warm" ? "the declared state is empty before the warm pass"
+                                                        : "the declared state is empty";
+  // A repeat that ended before anything could be read has no state to judge.
+  if (evidence.interrupted.empty()) {
+    for (const std::string& holder : state.holders) {
+      const bool read = std::any_of(state.tiers.begin(), state.tiers.end(), [&](const auto& tier) {
+        return tier.process == holder && tier.method != "restart";
+      });
+      if (!read)
+        verdict->reasons.push_back({Reason::kStartingState, holder + ": nothing was read back, " + declared});
+    }
+  }
   for (const auto& tier : state.tiers) {
     if (!tier.held.has_value()) {
       verdict->reasons.push_back({Reason::kStartingState, tier.process + ": could not be shown empty by " +
@@ -86,8 +102,8 @@ void JudgeState(const StateEvidence& state, Verdict* verdict) {
     } else if (*tier.held != 0) {
       char text[32];
       std::snprintf(text, sizeof text, "%.15g", *tier.held);
-      verdict->reasons.push_back({Reason::kStartingState, tier.process + ": " + tier.method + " shows " +
-                                                              text + ", the declared state is empty"});
+      verdict->reasons.push_back(
+          {Reason::kStartingState, tier.process + ": " + tier.method + " shows " + text + ", " + declared});
     }
   }
 }
@@ -139,7 +155,7 @@ Verdict Judge(const Evidence& evidence) {
                                                       format.read_as + ", " + format.writer + " wrote " +
                                                       format.written_as});
   }
-  JudgeState(evidence.state, &verdict);
+  JudgeState(evidence, &verdict);
   const AccuracyEvidence& accuracy = evidence.accuracy;
   if (!accuracy.compression.empty() && accuracy.compression != "none") {
     // Only PASS says that the answers are right; the other three say that they are not, or nothing

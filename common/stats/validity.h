@@ -76,10 +76,12 @@ struct StateEvidence {
   std::string declared;  // "empty", "warm" or "attached"
   struct Tier {
     std::string process;
-    std::string method;     // "DBSIZE", "canary", "series …", "restart"
+    std::string method;     // "DBSIZE", "canary", "series …"; "restart" clears and reads nothing back
     Measured<double> held;  // keys, tokens or hits; 0 is empty
   };
   std::vector<Tier> tiers;
+  // Ids of everything of the stack that holds KV: engines, caches, stores. Each must have been read back.
+  std::vector<std::string> holders;
 };
 // Accuracy of a stack that compresses KV.
 struct AccuracyEvidence {

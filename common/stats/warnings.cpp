@@ -21,7 +21,7 @@ std::vector<Warning> WarningsOf(const WarningFacts& facts) {
   std::vector<Warning> out;
   if (facts.held_load && facts.ran_out) out.push_back(Warning::kOutOfSessions);
   if (facts.failed * 100 > facts.requests) out.push_back(Warning::kFailures);
-  if (facts.measured_seconds < 300) out.push_back(Warning::kShortWindow);
+  if (facts.requests > 0 && facts.measured_seconds < 300) out.push_back(Warning::kShortWindow);
   return out;
 }
 

@@ -11,7 +11,7 @@ struct WarningFacts {
   bool ran_out = false;    // users stopped before the load ended for want of sessions
   uint64_t requests = 0;   // of the measured window
   uint64_t failed = 0;
-  double measured_seconds = 0;
+  double measured_seconds = 0;  // a repeat without any request measured nothing, which is no short window
 };
 
 enum class Warning { kOutOfSessions, kFailures, kShortWindow };

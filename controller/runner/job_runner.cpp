@@ -50,6 +50,7 @@ JobRunner::JobRunner(const Environment& environment, const std::string& job_id,
   run_.state_dir = environment.state_dir;
   run_.results_dir = ResultsDir(environment, job_id);
   run_.slo_dir = environment.slo_dir;
+  run_.catalogue_dir = environment.catalogue_dir;
   run_.event = [this](v1::JobEvent event) {
     auto stored = environment_.store->AppendEvent(job_id_, std::move(event));
     if (!stored.ok())

@@ -146,6 +146,9 @@ std::vector<Instance> PlaceStack(const spec::StackSpec& stack, const std::vector
           instance.machine = head;
         }
         instance.id = absl::StrCat(stack.name, ".", process->name, "-", index);
+        // What runs already has the GPUs that its stack file says; nobody hands them out.
+        for (unsigned gpu = 0; IsEngine(process->role) && gpu < process->gpus.value_or(0); ++gpu)
+          instance.gpus.push_back(gpu);
         instances.push_back(std::move(instance));
       }
       continue;

@@ -10,6 +10,8 @@
 #include "common/base/units.h"
 #include "controller/stacks/fill.h"
 #include "controller/stacks/relay.h"
+#include "controller/stacks/stack_digest.h"
+#include "controller/stacks/starting_state.h"
 
 namespace poolmark::controller {
 namespace {
@@ -52,22 +54,13 @@ class StackPlanner {
     }
     context_.instances = &instances_;
     SizeTiers(&plan);
-    std::string identity = absl::StrCat(stack_.name.empty() ? "" : "stack\n");
     for (const Instance& instance : instances_) {
       PlannedProcess process = MakeProcess(instance);
       if (instance.process->gpus) plan.gpus += static_cast<uint32_t>(instance.gpus.size());
       plan.processes.push_back(std::move(process));
     }
-    for (const spec::ProcessTemplate& process : stack_.processes) {
-      absl::StrAppend(&identity, process.name, "|", process.exec, "|", process.image, "|");
-      for (const spec::ArgWord& word : process.argv)
-        absl::StrAppend(&identity, word.each, ">", word.text, " ");
-      for (const auto& [key, value] : process.env) absl::StrAppend(&identity, key, "=", value, " ");
-      absl::StrAppend(&identity, "\n");
-    }
-    for (const auto& [key, value] : stack_.params) absl::StrAppend(&identity, key, "=", value, "\n");
-    if (plan.relay) absl::StrAppend(&identity, "relay=", stack_.relay, "\n");
-    plan.digest = Sha256Hex(identity, 16);
+    plan.digest = StackDigest(stack_);
+    CompleteStartingState(&plan, refusals_, notes_);
     SetEntry(&plan);
     plan.links = LinksOf(stack_, instances_);
     return plan;
@@ -247,6 +240,7 @@ class StackPlanner {
     } else if (process.metrics.dialect == "redis" && !main_port.empty()) {
       planned.metrics_url = absl::StrCat("redis://", planned.base_url.substr(7));
     }
+    for (uint32_t gpu : instance.gpus) spec.add_gpus(gpu);
     if (instance.attached != nullptr) {
       if (!instance.attached->metrics.empty()) planned.metrics_url = instance.attached->metrics;
       AddResets(instance, &planned);
@@ -273,7 +267,6 @@ class StackPlanner {
           Filled(instance, "${gpus}");
     }
     for (const auto& [variable, secret] : process.secrets) (*spec.mutable_secrets())[variable] = secret;
-    for (uint32_t gpu : instance.gpus) spec.add_gpus(gpu);
     for (const auto& [name, port] : instance.ports) spec.add_ports(port);
     planned.public_relay = process.role == spec::Role::kRelay && instance.address.empty();
     if (!process.disk.empty()) {

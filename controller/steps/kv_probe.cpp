@@ -14,16 +14,21 @@ constexpr uint32_t kMaxAnswer = 4u << 20;
 constexpr Nanoseconds kAskTimeout = std::chrono::seconds(90);
 constexpr Nanoseconds kScrapeTimeout = std::chrono::seconds(10);
 
+// The agent answered; what it asked did not, or not well. Not the agent's failure.
+Status Refused(const char* code, const std::string& url, std::string message) {
+  return ToStatus(Error{absl::StatusCode::kUnavailable, code, url, std::move(message), ""});
+}
+
 Result<v1::ProbeResponse> Send(const JobRun& run, const std::string& machine, v1::ProbeRequest request) {
   POOLMARK_ASSIGN_OR_RETURN(AgentLinkPtr link, run.registry->Link(machine));
   *request.mutable_lease() = run.Lease(machine);
   request.set_max_bytes(kMaxAnswer);
   POOLMARK_ASSIGN_OR_RETURN(v1::ProbeResponse response, link->Probe(request, run.stop));
   if (response.status() == 0)
-    return Unavailable(request.url(), response.failure().empty() ? "no answer" : response.failure());
+    return Refused(kNoAnswer, request.url(), response.failure().empty() ? "no answer" : response.failure());
   if (response.status() / 100 != 2) {
-    return Unavailable(request.url(), absl::StrCat("HTTP ", response.status(), ": ",
-                                                   ValidUtf8(response.body().substr(0, 500))));
+    return Refused(kEngineFailed, request.url(),
+                   absl::StrCat("HTTP ", response.status(), ": ", ValidUtf8(response.body().substr(0, 500))));
   }
   return response;
 }
@@ -78,8 +83,8 @@ Result<Completion> Ask(const JobRun& run, const std::string& machine, const std:
   }
   // A tiny model may answer with tokens that are no text; the count then proves them.
   if (completion.text.empty() && completion.completion_tokens.value_or(0) == 0) {
-    return Unavailable(
-        base_url, absl::StrCat("HTTP 200 without any output: ", ValidUtf8(response.body().substr(0, 300))));
+    return Refused(kEngineFailed, base_url,
+                   absl::StrCat("HTTP 200 without any output: ", ValidUtf8(response.body().substr(0, 300))));
   }
   return completion;
 }
@@ -104,33 +109,22 @@ Result<std::string> FirstModel(const JobRun& run, const std::string& machine, co
   return Unavailable(base_url, "/v1/models names no model");
 }
 
-std::string ProgramVersion(const JobRun& run, const PlannedProcess& process) {
-  if (process.dialect == "redis") {
-    v1::ProbeRequest request;
+std::string ProgramVersion(const JobRun& run, const PlannedProcess& process,
+                           const prom::VersionSource& source) {
+  v1::ProbeRequest request;
+  request.set_timeout_ns(kScrapeTimeout.count());
+  if (source.kind == prom::VersionSource::Kind::kInfo && !process.metrics_url.empty()) {
     request.set_method("REDIS");
     request.set_url(process.metrics_url);
-    request.set_body("INFO server");
-    request.set_timeout_ns(kScrapeTimeout.count());
-    auto response = Send(run, process.machine, std::move(request));
-    if (!response.ok()) return "";
-    for (const char* field : {"valkey_version:", "redis_version:"}) {
-      const size_t at = response->body().find(field);
-      if (at == std::string::npos) continue;
-      const size_t begin = at + std::string(field).size();
-      return response->body().substr(begin, response->body().find_first_of("\r\n", begin) - begin);
-    }
+    request.set_body(absl::StrCat("INFO ", source.target));
+  } else if (source.kind == prom::VersionSource::Kind::kHttp && !process.base_url.empty()) {
+    request.set_method("GET");
+    request.set_url(process.base_url + source.target);
+  } else {
     return "";
   }
-  const bool llama = process.dialect == "llama-cpp";
-  if (process.base_url.empty() || (!IsEngine(process) && process.role != spec::Role::kCache)) return "";
-  const std::string url = absl::StrCat(process.base_url, llama ? "/props" : "/version");
-  auto body = Get(run, process.machine, url);
-  if (!body.ok()) return "";
-  auto json = ParseJson(*body, url);
-  const char* key = llama ? "build_info" : "version";
-  if (!json.ok() || !json->is_object() || !json->contains(key) || !(*json)[key].is_string()) return "";
-  std::string version = (*json)[key].get<std::string>();
-  return version.size() > 100 || version.starts_with("b0-") ? "" : version;
+  auto response = Send(run, process.machine, std::move(request));
+  return response.ok() ? prom::VersionIn(source, response->body()) : "";
 }
 
 Result<EngineReading> Read(const JobRun& run, const StackPlan& stack, const PlannedProcess& engine) {

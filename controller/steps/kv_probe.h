@@ -6,10 +6,15 @@
 
 #include "common/base/result.h"
 #include "common/prom/parser.h"
+#include "common/prom/version_source.h"
 #include "controller/steps/counters.h"
 #include "controller/steps/step.h"
 
 namespace poolmark::controller {
+
+// Codes of errors whose cause is the program that was asked, not the agent that asked it.
+inline constexpr char kEngineFailed[] = "engine_failed";  // it answered with an error, or without output
+inline constexpr char kNoAnswer[] = "no_answer";          // no connection, or nothing within the deadline
 
 struct Completion {
   std::string text;
@@ -28,9 +33,10 @@ Result<std::string> FirstModel(const JobRun& run, const std::string& machine, co
 // The answer's text; an error with the status and the beginning of the body where it is no 2xx.
 Result<std::string> Get(const JobRun& run, const std::string& machine, const std::string& url);
 
-// What the program says of its version: GET /version, /props of llama.cpp, INFO of Redis and Valkey. Empty
-// where it does not tell, or tells that it does not know ("b0-unknown").
-std::string ProgramVersion(const JobRun& run, const PlannedProcess& process);
+// What the program says of its version when it is asked as its dialect's `version_from` says. Empty where it
+// does not tell, or is asked by hand only.
+std::string ProgramVersion(const JobRun& run, const PlannedProcess& process,
+                           const prom::VersionSource& source);
 
 // The engine's counters now, with those of its cache server.
 struct EngineReading {

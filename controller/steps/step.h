@@ -62,6 +62,7 @@ struct JobRun {
   std::string state_dir;                           // the controller's
   std::string results_dir;                         // <state>/results/<job>
   std::string slo_dir;                             // deploy/slo
+  std::string catalogue_dir;                       // deploy/catalogue
   std::map<std::string, std::string> input_files;  // path in the specs -> stored file
   std::stop_token stop;
   std::stop_token shutdown;                 // the controller ends; a cancel does not fire it

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/prom/catalogue.h"
 #include "controller/steps/evidence_json.h"
 #include "controller/steps/exposure.h"
 #include "controller/steps/pool_checks.h"
@@ -51,11 +52,29 @@ class Verifier {
   }
   bool End(v1::CheckResult* check, bool passed, const std::string& observed, const std::string& hint = "") {
     check->set_outcome(passed ? v1::OUTCOME_PASS : v1::OUTCOME_FAIL);
+    if (!failed_requests_.empty()) {
+      check->set_evidence(absl::StrCat(check->evidence(), check->evidence().empty() ? "" : "; ",
+                                       failed_requests_.size(),
+                                       " requests failed and were sent again: ", failed_requests_.back()));
+      failed_requests_.clear();
+    }
     check->set_observed(observed);
     if (!passed) check->set_hint(hint);
     check->set_duration_ns((run_.clock->Steady() - began_).count());
     run_.Check(*check);
     return passed;
+  }
+
+  // An engine that fails one request in twenty is no engine that does not work: it is asked three times, and
+  // the evidence says so. One that does not answer at all is not.
+  Result<Completion> AskAgain(const std::string& machine, const std::string& url, const std::string& prompt,
+                              int tokens) {
+    for (int tries = 1;; ++tries) {
+      auto answer = Ask(run_, machine, url, evidence_.model, prompt, tokens);
+      if (answer.ok() || tries == 3 || ErrorOf(answer.status()).code != kEngineFailed) return answer;
+      failed_requests_.push_back(std::string(answer.status().message()));
+      if (!WaitFor(run_.stop, run_.timing.poll)) return answer;
+    }
   }
 
   std::string Prompt(const std::string& tag) const {
@@ -72,8 +91,7 @@ class Verifier {
                    "name the model in the stack's params");
       evidence_.model = *model;
     }
-    auto answer =
-        Ask(run_, run_.plan->head, stack_.entry_url, evidence_.model, Prompt("router"), kAnswerTokens);
+    auto answer = AskAgain(run_.plan->head, stack_.entry_url, Prompt("router"), kAnswerTokens);
     if (!answer.ok()) {
       return End(check, false, std::string(answer.status().message()),
                  "an engine that is healthy but gives no tokens hangs; see the logs of router and engines");
@@ -85,13 +103,25 @@ class Verifier {
 
   // Best effort: the manifest says "unknown" where neither the program nor the machine's administrator tells.
   void ReadVersions() {
+    const auto catalogue = prom::Catalogue::Load(run_.catalogue_dir);
     for (const PlannedProcess& process : stack_.processes) {
-      std::string version = ProgramVersion(run_, process);
+      const prom::Dialect* dialect = catalogue.ok() ? catalogue->Find(process.dialect) : nullptr;
+      prom::VersionSource source;
+      if (dialect != nullptr) source = prom::ParseVersionFrom(dialect->version_from);
+      std::string version = ProgramVersion(run_, process, source);
       if (version.empty()) {
         auto tool = run_.executables.find(process.spec.id());
         if (tool != run_.executables.end()) version = tool->second.version();
       }
-      if (!version.empty()) evidence_.versions[process.spec.id()] = version;
+      if (!version.empty()) {
+        evidence_.versions[process.spec.id()] = version;
+      } else if (source.kind == prom::VersionSource::Kind::kByHand && !source.target.empty()) {
+        run_.Note("note",
+                  absl::StrCat(process.spec.id(), ": its version is unknown; find it with '", source.target,
+                               "' and write it as version: of ", process.spec.executable(),
+                               " in the machine's allow.yaml"),
+                  process.machine);
+      }
     }
   }
   std::string VersionOf(const PlannedProcess& engine) const {
@@ -110,7 +140,7 @@ class Verifier {
       auto before = Read(run_, stack_, *engine);
       if (!before.ok()) return End(check, false, std::string(before.status().message()));
       const std::string prompt = Prompt(absl::StrCat("engine/", engine->spec.id()));
-      auto answer = Ask(run_, engine->machine, engine->base_url, evidence_.model, prompt, kAnswerTokens);
+      auto answer = AskAgain(engine->machine, engine->base_url, prompt, kAnswerTokens);
       if (!answer.ok())
         return End(check, false,
                    absl::StrCat(engine->spec.id(), ": ", std::string(answer.status().message())));
@@ -145,7 +175,7 @@ class Verifier {
   void Canaries() {
     for (const PlannedProcess* engine : engines_) {
       const std::string prompt = Prompt(absl::StrCat("canary/", engine->spec.id()));
-      auto answer = Ask(run_, engine->machine, engine->base_url, evidence_.model, prompt, 1);
+      auto answer = AskAgain(engine->machine, engine->base_url, prompt, 1);
       if (answer.ok()) evidence_.canaries[engine->spec.id()] = prompt;
     }
   }
@@ -261,7 +291,7 @@ class Verifier {
       // A prompt per attempt: what the reader once computed it would find in its own cache.
       const std::string prompt = Prompt(absl::StrCat("shared/", attempt));
       auto writer_before = Read(run_, stack_, *writer);
-      auto computed = Ask(run_, writer->machine, writer->base_url, evidence_.model, prompt, kAnswerTokens);
+      auto computed = AskAgain(writer->machine, writer->base_url, prompt, kAnswerTokens);
       if (!writer_before.ok() || !computed.ok()) {
         End(check, false,
             std::string((computed.ok() ? writer_before.status() : computed.status()).message()));
@@ -272,7 +302,7 @@ class Verifier {
       if (writer_after.ok())
         wrote = Between(stack_, *writer, VersionOf(*writer), *writer_before, *writer_after);
       auto before = Read(run_, stack_, *reader);
-      auto loaded = Ask(run_, reader->machine, reader->base_url, evidence_.model, prompt, kAnswerTokens);
+      auto loaded = AskAgain(reader->machine, reader->base_url, prompt, kAnswerTokens);
       if (!before.ok() || !loaded.ok()) {
         End(check, false, std::string((loaded.ok() ? before.status() : loaded.status()).message()));
         return;
@@ -334,8 +364,7 @@ class Verifier {
                    absl::StrCat(engine->spec.id(), ": ", std::string(reading.status().message())));
       before[engine] = *reading;
     }
-    auto answer =
-        Ask(run_, run_.plan->head, stack_.entry_url, evidence_.model, Prompt("split"), kAnswerTokens);
+    auto answer = AskAgain(run_.plan->head, stack_.entry_url, Prompt("split"), kAnswerTokens);
     if (!answer.ok()) return End(check, false, std::string(answer.status().message()));
     const Nanoseconds deadline = run_.clock->Steady() + run_.timing.kv_settle;
     std::vector<std::pair<const PlannedProcess*, stats::EngineAttribution>> last;
@@ -369,6 +398,7 @@ class Verifier {
   const uint32_t cycle_;
   VerifyEvidence& evidence_;
   std::vector<const PlannedProcess*> engines_;
+  std::vector<std::string> failed_requests_;  // of the check that runs
   int words_ = 0;
   Nanoseconds began_{0};
 };

@@ -344,7 +344,11 @@ Result<v1::ProbeResponse> FakeAgent::Probe(const v1::ProbeRequest& request, std:
   v1::ProbeResponse response;
   response.set_status(200);
   std::lock_guard lock(pool_->engines_mutex);
-  if (path == "/v1/completions") {
+  if (path == "/v1/completions" && pool_->reset_seen && pool_->failing_answers > 0) {
+    --pool_->failing_answers;
+    response.set_status(500);
+    response.set_body("no luck");
+  } else if (path == "/v1/completions") {
     pool_->prompt_tokens[base] += 300;
     response.set_body(
         R"({"choices":[{"text":"hello"}],"usage":{"prompt_tokens":300,"completion_tokens":8}})");
@@ -368,6 +372,7 @@ Result<v1::ResetCachesResponse> FakeAgent::ResetCaches(const v1::ResetCachesRequ
                                                        std::stop_token stop) {
   POOLMARK_RETURN_IF_ERROR(Enter("ResetCaches", request.lease(), stop));
   v1::ResetCachesResponse response;
+  pool_->reset_seen = true;
   for (const v1::ResetStep& step : request.resets()) {
     v1::CheckResult* result = response.add_results();
     result->set_id("reset/" + step.process());

@@ -90,8 +90,10 @@ class FakePool {
   // Settings of all agents.
   std::set<std::string> failing_checks;
   bool leave_leftovers = false;
-  std::atomic<bool> hold_load{false};  // loads run until it is false
-  std::atomic<int> launched{0};        // engines ever started
+  std::atomic<bool> hold_load{false};   // loads run until it is false
+  std::atomic<int> launched{0};         // engines ever started
+  std::atomic<int> failing_answers{0};  // so many prompts after a reset are answered with HTTP 500
+  std::atomic<bool> reset_seen{false};
 
   // Engines of all machines, by base URL: what they counted.
   std::mutex engines_mutex;

@@ -37,6 +37,78 @@ TEST_CASE("one job through all seven steps to a result that counts", "[C1][L1]")
   CHECK(sums->empty());
 }
 
+TEST_CASE("a canary prompt that an engine fails is sent again, within bounds", "[I6]") {
+  ControllerFixture f;
+  f.pool.failing_answers = 3;
+  const std::string id = f.Submit(f.Request());
+  CHECK(StateName(f.Finished(id).state()) == "SUCCEEDED");
+  CHECK(f.pool.failing_answers == 0);
+  auto read = results::ReadDirectory(f.Results(id));
+  REQUIRE(read.ok());
+  REQUIRE(read->repeats.size() == 1);
+  const auto& state = read->repeats[0].facts.evidence.state;
+  CHECK(state.holders == std::vector<std::string>{"base.engine-n0", "base.engine-n1"});
+  REQUIRE(state.tiers.size() == 2);
+  for (const auto& tier : state.tiers) {
+    CHECK(tier.method == "canary");
+    CHECK(tier.held.has_value());
+    CHECK(tier.held.value_or(1) == 0);
+  }
+}
+
+TEST_CASE("an engine that fails every canary prompt is named, not its agent, and measured nothing",
+          "[I6][H9]") {
+  ControllerFixture f;
+  f.pool.failing_answers = 1000;
+  const std::string id = f.Submit(f.Request());
+  const v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "INVALID");
+  REQUIRE(job.reasons_size() >= 1);
+  CHECK(job.reasons(0).code() == "engine_failed");
+  CHECK_THAT(job.reasons(0).message(), Catch::Contains("asking the canary prompt of base.engine-n0") &&
+                                           Catch::Contains("HTTP 500: no luck"));
+  CHECK(f.pool.failing_answers == 995);  // five tries
+  auto read = results::ReadDirectory(f.Results(id));
+  REQUIRE(read.ok());
+  REQUIRE(read->repeats.size() == 1);
+  CHECK(read->repeats[0].figures.warnings.empty());
+  REQUIRE(read->repeats[0].figures.reasons.size() == 1);
+  CHECK(read->repeats[0].figures.reasons[0].reason == stats::Reason::kInterrupted);
+}
+
+TEST_CASE("an engine without reset and gauge is started anew before every repeat and asked", "[I6][C4]") {
+  ControllerFixture f;
+  std::string stack = *ReadFile(Source("deploy/stacks/sim-local.yaml"));
+  for (const char* line : {"    reset: {http: POST /reset_prefix_cache}\n", "    empty: canary\n"}) {
+    REQUIRE(stack.find(line) != std::string::npos);
+    stack.erase(stack.find(line), std::string(line).size());
+  }
+  v1::SubmitJobRequest request = f.Request(2);
+  for (v1::JobInput& input : *request.mutable_inputs()) {
+    if (input.path() != "job.yaml") continue;
+    std::string text = *ReadFile(f.inputs->PathOf(input.sha256()));
+    text.replace(text.find("use: sim-local"), std::string("use: sim-local").size(), "use: bare.yaml");
+    input.set_sha256(f.Upload(text));
+    input.set_size(text.size());
+  }
+  v1::JobInput* added = request.add_inputs();
+  added->set_path("bare.yaml");
+  added->set_sha256(f.Upload(stack));
+  added->set_size(stack.size());
+  const std::string id = f.Submit(request);
+  CHECK(StateName(f.Finished(id).state()) == "SUCCEEDED");
+  CHECK(f.pool.launched == 6);  // two engines: the launch, and once before each of two repeats
+  auto read = results::ReadDirectory(f.Results(id));
+  REQUIRE(read.ok());
+  REQUIRE(read->repeats.size() == 2);
+  for (const auto& repeat : read->repeats) {
+    CHECK(repeat.figures.valid);
+    std::map<std::string, int> methods;
+    for (const auto& tier : repeat.facts.evidence.state.tiers) ++methods[tier.method];
+    CHECK(methods == std::map<std::string, int>{{"canary", 2}, {"restart", 2}});
+  }
+}
+
 TEST_CASE("a failed check stops the job before anything is launched, and is named", "[C28]") {
   ControllerFixture f;
   f.pool.failing_checks = {"disk_space"};

@@ -103,6 +103,46 @@ TEST_CASE("every shipped stack on simulated engines can be planned", "[A1][A2][A
   }
 }
 
+TEST_CASE("the attached stack of the documentation can be planned as it stands there", "[C5][I6]") {
+  const std::string page = *ReadFile(test::Source("docs/stacks.md"));
+  const size_t begin = page.find("```yaml\n", page.find("## Attached stacks")) + 8;
+  Case c;
+  c.stack = page.substr(begin, page.find("```", begin) - begin);
+  c.pool = "version: 1\nhead: n0\nmachines: [{name: n0, gpus: 0}, {name: n1}, {name: n2}]\n";
+  c.machines = {Machine("n0"), Machine("n1", "H100", 8), Machine("n2", "H100", 8)};
+  c.stacks = "[{use: stack.yaml, as: s, set: {model: m}}]";
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
+  REQUIRE(plan.ok());
+  const StackPlan& stack = plan->stacks[0];
+  REQUIRE(stack.processes.size() == 3);
+  CHECK(stack.gpus == 16);
+  CHECK(stack.entry_url == "http://10.0.0.1:9000");
+  CHECK(stack.processes[1].metrics_url == "http://10.0.0.3:8000/metrics");
+  CHECK(stack.processes[1].canary);
+  REQUIRE(stack.processes[1].resets.size() == 1);
+  CHECK(stack.processes[1].resets[0].url() == "http://10.0.0.3:8000/reset_prefix_cache");
+}
+
+TEST_CASE("another KV format, tier or parameter is another configuration", "[A8]") {
+  const auto digest = [](const std::string& more) {
+    Case c;
+    c.stack = EngineStack(more);
+    c.machines = {Machine("n0", "H100", 8), Machine("n1", "H100", 8)};
+    Errors refusals;
+    auto plan = PlanOf(c, &refusals);
+    for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
+    REQUIRE(plan.ok());
+    return plan->stacks[0].digest;
+  };
+  const std::string first = digest("kv: {dtype: bf16}");
+  CHECK(first == digest("kv: {dtype: bf16}"));
+  CHECK(first != digest("kv: {dtype: fp8}"));
+  CHECK(first != digest("kv: {dtype: bf16, block_tokens: 32}"));
+  CHECK(first != digest("kv: {dtype: bf16}\ntiers: [{source: host, size: 1GiB, owner: engine}]"));
+}
+
 TEST_CASE("ports never clash with what a machine already uses", "[C3]") {
   Case c;
   c.stack =

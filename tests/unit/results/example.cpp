@@ -135,7 +135,8 @@ RepeatFile ExampleRepeat(const std::string& stack, int repeat) {
     for (int t = 0; t <= 1210; t += 10) power.watts.emplace_back(t, 900 + 50 * std::sin(t / 60.0));
     facts.power.push_back(power);
   }
-  facts.evidence.state = {"empty", {{"store", "DBSIZE", 0.0}}};
+  facts.evidence.state = {
+      "empty", {{"store", "DBSIZE", 0.0}, {engine.process, "canary", 0.0}}, {"store", engine.process}};
   facts.evidence.clocks = {{"n1", 0.0004, 0.0001, 0, true}, {"n2", -0.0012, 0.0001, 0, true}};
   const auto requests = ExampleRequests(stack, repeat);
   size_t next = 0;

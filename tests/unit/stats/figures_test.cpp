@@ -158,6 +158,7 @@ TEST_CASE("the three warnings stand with the methodology's own sentences", "[H7]
   CHECK(WarningsOf({true, false, 1000, 11, 900}) == std::vector{Warning::kFailures});
   CHECK(WarningsOf({true, true, 10, 0, 300}) == std::vector{Warning::kOutOfSessions});
   CHECK(WarningsOf({false, true, 10, 0, 299.9}) == std::vector{Warning::kShortWindow});
+  CHECK(WarningsOf({false, false, 0, 0, 2.5}).empty());  // nothing was measured: no window that is too short
   CHECK(WarningSentence(Warning::kFailures) == "More than 1% of the requests in the measured window failed.");
 }
 

@@ -94,14 +94,36 @@ TEST_CASE("I5: another KV format", "[I5]") {
 
 TEST_CASE("I6: declared empty must be shown empty", "[I6]") {
   Evidence evidence;
-  evidence.state = {"empty", {{"store", "DBSIZE", 0.0}}};
+  evidence.state = {"empty", {{"store", "DBSIZE", 0.0}}, {}};
   CHECK(Reasons(evidence).empty());
   evidence.state.tiers.push_back({"engine-n1", "canary", 512.0});
   CHECK(Reasons(evidence) == std::vector{Reason::kStartingState});
   evidence.state.tiers.back().held = NotMeasured{"endpoint gone"};
   CHECK(Reasons(evidence) == std::vector{Reason::kStartingState});
+  // A warm start begins empty too, before its unmeasured pass; what was attached was never cleared.
   evidence.state.declared = "warm";
+  CHECK(Reasons(evidence) == std::vector{Reason::kStartingState});
+  evidence.state.declared = "attached";
   CHECK(Reasons(evidence).empty());
+}
+
+TEST_CASE("I6: what holds KV and was not read back is not empty", "[I6]") {
+  Evidence evidence;
+  evidence.state = {"empty", {}, {"engine-n1"}};
+  CHECK(Reasons(evidence) == std::vector{Reason::kStartingState});
+  CHECK(Judge(evidence).reasons.at(0).detail ==
+        "engine-n1: nothing was read back, the declared state is empty");
+  // Starting anew clears; it shows nothing.
+  evidence.state.tiers = {{"engine-n1", "restart", 0.0}};
+  CHECK(Reasons(evidence) == std::vector{Reason::kStartingState});
+  evidence.state.tiers.push_back({"engine-n1", "canary", 0.0});
+  CHECK(Judge(evidence).valid());
+  // Another's reading is not its own.
+  evidence.state.holders.push_back("store");
+  CHECK_THAT(Judge(evidence).reasons.at(0).detail, Catch::StartsWith("store: nothing was read back"));
+  // A repeat that ended before it could be read says so, and no more.
+  evidence.interrupted = "the agent of n1 went away";
+  CHECK(Reasons(evidence) == std::vector{Reason::kInterrupted});
 }
 
 TEST_CASE("I7: compression needs an accuracy result that says PASS", "[I7][K30]") {
