@@ -98,7 +98,8 @@ std::string Forest(const std::string& label, const ComparisonList& all, const Fo
       row.push_back(EscapeHtml(FormatValue(one->candidate_mean, unit)));
     }
     row.push_back(Plot(*one, domain));
-    std::string change = one->relative.has_value() ? EscapeHtml(Signed(*one->relative)) : "not measured";
+    std::string change =
+        one->relative.has_value() ? EscapeHtml(Signed(*one->relative)) : EscapeHtml(one->relative.reason());
     if (one->low && one->high)
       change += " <small>(" + EscapeHtml(Signed(*one->low) + " to " + Signed(*one->high)) + ")</small>";
     row.push_back(change);

@@ -57,8 +57,9 @@ std::string SourcesSection(const Recomputed& job) {
     for (const auto& nic : machine.nics)
       nics += (nics.empty() ? "" : "<br>") +
               EscapeHtml(nic.device + " " + nic.driver + ", " +
-                         (nic.speed_mbit > 0 ? std::to_string(nic.speed_mbit / 1000) + " Gbit/s"
-                                             : "speed not told by the driver") +
+                         (!nic.speed_mbit           ? "speed not told by the driver"
+                          : *nic.speed_mbit >= 1000 ? std::to_string(*nic.speed_mbit / 1000) + " Gbit/s"
+                                                    : std::to_string(*nic.speed_mbit) + " Mbit/s") +
                          ", MTU " + std::to_string(nic.mtu));
     rows.push_back({EscapeHtml(machine.name), EscapeHtml(machine.address),
                     EscapeHtml(machine.os + ", " + machine.kernel),

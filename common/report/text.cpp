@@ -25,6 +25,19 @@ std::string VerdictText(const std::string& verdict) {
   return "no result";
 }
 
+// The three-part line under the headline, once where all points share it, else with the points it belongs to.
+void AddMeasuredLines(const results::SummaryFile& summary, std::string* out) {
+  std::vector<std::pair<std::string, std::string>> lines;  // line, points
+  for (const SummaryPoint& point : summary.points) {
+    auto at = std::find_if(lines.begin(), lines.end(),
+                           [&](const auto& line) { return line.first == point.measured_line; });
+    if (at == lines.end()) at = lines.insert(lines.end(), {point.measured_line, ""});
+    at->second += (at->second.empty() ? "" : ", ") + point.point.stack + " " + point.point.workload + "-" +
+                  point.point.level;
+  }
+  for (const auto& [line, points] : lines) *out += line + (lines.size() > 1 ? ": " + points : "") + "\n";
+}
+
 void AddConcerns(const SummaryPoint& point, std::string* out) {
   const std::string name = point.point.stack + " " + point.point.workload + "-" + point.point.level;
   for (const auto& repeat : point.repeats) {
@@ -45,11 +58,7 @@ std::string ReportText(const Recomputed& job) {
   std::string out = "job " + summary.job_id + ": " + summary.state + ", " + VerdictText(summary.verdict) +
                     ", " + (summary.publishable ? "publishable" : "not publishable") + "\n";
   if (!job.directory.job.reason.empty()) out += "ended early: " + job.directory.job.reason + "\n";
-  std::string line;
-  for (const auto& point : summary.points) {
-    if (point.measured_line != line) out += point.measured_line + "\n";
-    line = point.measured_line;
-  }
+  AddMeasuredLines(summary, &out);
   if (!summary.points.empty()) {
     std::vector<std::vector<std::string>> rows = {
         {"point", "repeats", "TTFT P50", "TTFT P99", "TPOT P50", "tokens/s", "reused", "captured"}};

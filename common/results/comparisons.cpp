@@ -100,7 +100,9 @@ std::vector<SummaryComparison> ComparePoint(const std::vector<const RepeatFile*>
     const NotMeasured none{"no pair of valid repeats"};
     one.baseline_mean = before.empty() ? Measured<double>(none) : stats::Mean(before);
     one.candidate_mean = after.empty() ? Measured<double>(none) : stats::Mean(after);
-    one.relative = result.relative ? Measured<double>(*result.relative) : Measured<double>(none);
+    one.relative = result.relative    ? Measured<double>(*result.relative)
+                   : result.from_zero ? Measured<double>(NotMeasured{"the baseline is 0"})
+                                      : Measured<double>(none);
     one.low = result.low;
     one.high = result.high;
     one.same_within = stats::kSameWithin;

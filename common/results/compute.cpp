@@ -288,6 +288,8 @@ Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest&
   out.measured_line = facts.held_load ? "Measured over " + Duration(seconds) + " after a " +
                                             Duration(facts.warm_up_seconds) + " warm-up"
                                       : "Measured over the whole run";
+  if (out.requests.requests == 0 && !facts.evidence.interrupted.empty())
+    out.measured_line = "Nothing was measured";
   const auto per_gpu = [&](double value) -> Measured<double> {
     if (facts.gpus == 0) return NotMeasured{"the engines use no GPU"};
     return value / static_cast<double>(facts.gpus);

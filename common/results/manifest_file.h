@@ -27,7 +27,7 @@ struct ManifestGpu {
 };
 struct ManifestNic {
   std::string device, driver, firmware, state;
-  uint64_t speed_mbit = 0;
+  std::optional<uint64_t> speed_mbit;  // null: the driver tells none
   int64_t mtu = 0;
   bool rdma = false;
 };

@@ -26,14 +26,42 @@ std::string_view ComparisonName(Comparison comparison) {
   return names[static_cast<int>(comparison)];
 }
 
+namespace {
+
+// From nothing to something there is no relative change (0 % reused to 78 %), but there is a difference.
+void CompareDifferences(std::span<const double> baseline, std::span<const double> candidate,
+                        bool lower_is_better, PairedResult* out) {
+  out->from_zero = true;
+  std::vector<double> differences;
+  for (size_t i = 0; i < out->pairs; ++i) differences.push_back(candidate[i] - baseline[i]);
+  const auto interval = MeanInterval(differences);
+  if (!interval) return;
+  if (std::all_of(differences.begin(), differences.end(), [](double value) { return value == 0; })) {
+    out->relative = 0;
+    out->low = interval->low() ? std::optional(0.0) : std::nullopt;
+    out->high = out->low;
+    if (out->low) out->verdict = Comparison::kSame;
+    return;
+  }
+  if (!interval->low()) return;
+  if (*interval->low() > 0 || *interval->high() < 0)
+    out->verdict = (*interval->high() < 0) == lower_is_better ? Comparison::kBetter : Comparison::kWorse;
+}
+
+}  // namespace
+
 PairedResult ComparePaired(std::span<const double> baseline, std::span<const double> candidate,
                            bool lower_is_better, double margin) {
   PairedResult out;
+  out.pairs = std::min(baseline.size(), candidate.size());
   std::vector<double> ratios;
-  for (size_t i = 0; i < std::min(baseline.size(), candidate.size()); ++i) {
-    if (baseline[i] > 0) ratios.push_back(candidate[i] / baseline[i] - 1);
+  for (size_t i = 0; i < out.pairs; ++i) {
+    if (baseline[i] <= 0) {
+      CompareDifferences(baseline, candidate, lower_is_better, &out);
+      return out;
+    }
+    ratios.push_back(candidate[i] / baseline[i] - 1);
   }
-  out.pairs = ratios.size();
   const auto interval = MeanInterval(ratios);
   if (!interval) return out;
   out.relative = interval->mean;

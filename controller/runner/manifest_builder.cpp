@@ -80,7 +80,7 @@ void ManifestBuilder::Machines(const JobRun& run) {
       entry.device = nic.name();
       entry.driver = nic.driver();
       entry.state = nic.operstate();
-      entry.speed_mbit = nic.has_speed_bits_per_second() ? nic.speed_bits_per_second() / 1'000'000 : 0;
+      if (nic.has_speed_bits_per_second()) entry.speed_mbit = nic.speed_bits_per_second() / 1'000'000;
       entry.mtu = nic.mtu();
       entry.rdma = std::any_of(facts.rdma_ports().begin(), facts.rdma_ports().end(),
                                [&](const v1::RdmaPort& port) { return port.netdev() == nic.name(); });
@@ -131,10 +131,11 @@ void ManifestBuilder::Engines(const JobRun& run, const StackPlan& stack, const V
     engine.image = process.spec.image().empty() ? process.spec.executable() : process.spec.image();
     if (auto tool = run.executables.find(process.spec.id()); tool != run.executables.end())
       engine.digest = tool->second.sha256();
-    engine.model = verified.model;
+    if (IsEngine(process)) engine.model = verified.model;
     engine.argv.assign(process.spec.argv().begin(), process.spec.argv().end());
     engine.gpus = process.spec.gpus_size();
-    engine.simulated = stack.simulated;
+    // A stack on simulated engines has real programs too: its store.
+    engine.simulated = stack.simulated && (IsEngine(process) || process.spec.executable() == "poolmark-sim");
   }
 }
 

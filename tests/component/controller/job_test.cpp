@@ -72,6 +72,7 @@ TEST_CASE("an engine that fails every canary prompt is named, not its agent, and
   REQUIRE(read.ok());
   REQUIRE(read->repeats.size() == 1);
   CHECK(read->repeats[0].figures.warnings.empty());
+  CHECK(read->repeats[0].figures.measured_line == "Nothing was measured");
   REQUIRE(read->repeats[0].figures.reasons.size() == 1);
   CHECK(read->repeats[0].figures.reasons[0].reason == stats::Reason::kInterrupted);
 }

@@ -53,12 +53,21 @@ TEST_CASE("the text names the engines' own caches where there is no GPU", "[B1]"
   TempDir dir;
   test::WriteExample(dir.path());
   auto job = Again(dir.path());
-  CHECK_THAT(ReportText(job),
-             Catch::Contains(" GPU ") && !Catch::Contains("engine cache"));
+  CHECK_THAT(ReportText(job), Catch::Contains(" GPU ") && !Catch::Contains("engine cache"));
   job.summary.points[0].engine_cache = true;
   CHECK_THAT(ReportText(job), Catch::Contains("GPU or engine cache"));
   for (auto& point : job.summary.points) point.engine_cache = true;
   CHECK_THAT(ReportText(job), Catch::Contains("engine cache") && !Catch::Contains("GPU"));
+}
+
+TEST_CASE("the text says which points a measured line belongs to, where they differ", "[H10]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  auto job = Again(dir.path());
+  CHECK_THAT(ReportText(job), Catch::Contains("\nMeasured over 15 min after a 5 min warm-up\n"));
+  job.summary.points[1].measured_line = "Measured over the whole run";
+  CHECK_THAT(ReportText(job), Catch::Contains("Measured over 15 min after a 5 min warm-up: base code-c4\n") &&
+                                  Catch::Contains("Measured over the whole run: cand code-c4\n"));
 }
 
 TEST_CASE("an edited figure, an edited verdict and an edited summary are found", "[I8]") {

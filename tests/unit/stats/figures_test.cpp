@@ -213,4 +213,18 @@ TEST_CASE("comparison tells better, worse, same and underpowered, with the repea
   CHECK(single.verdict == Comparison::kUnderpowered);
   CHECK_FALSE(single.repeats_needed.has_value());
   CHECK_FALSE(ComparePaired({}, {}, true).repeats_needed.has_value());
+  // From nothing there is no relative change, but better it is; nothing and nothing is the same.
+  const std::vector<double> nothing = {0, 0, 0}, something = {0.7, 0.72, 0.69};
+  const auto from_zero = ComparePaired(nothing, something, false);
+  CHECK(from_zero.verdict == Comparison::kBetter);
+  CHECK(from_zero.pairs == 3);
+  CHECK(from_zero.from_zero);
+  CHECK_FALSE(from_zero.relative.has_value());
+  CHECK(ComparePaired(nothing, something, true).verdict == Comparison::kWorse);
+  CHECK(ComparePaired(nothing, nothing, true).verdict == Comparison::kSame);
+  CHECK(*ComparePaired(nothing, nothing, true).relative == 0);
+  CHECK(ComparePaired(std::vector<double>{0}, std::vector<double>{0.7}, false).verdict ==
+        Comparison::kUnderpowered);
+  // One baseline of 0 among others is not left out: the pairs that stay would be a choice.
+  CHECK(ComparePaired(std::vector<double>{0, 0.5}, something, false).from_zero);
 }
