@@ -1,11 +1,41 @@
 #include "cli/commands/load.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "cli/commands/load_run.h"
+#include "cli/commands/load_support.h"
 
 namespace poolmark::cli {
+namespace {
+
+// The first given option that would do nothing, and beside what; "": none.
+std::string Useless(const CLI::App& load) {
+  const auto given = [&](const std::string& name) { return load.get_option(name)->count() > 0; };
+  const auto beside = [&](const std::string& mode, const std::vector<std::string>& names,
+                          bool names_are_useful) -> std::string {
+    for (const CLI::Option* option : load.get_options()) {
+      const std::string name = option->get_name();
+      const bool named = std::find(names.begin(), names.end(), name) != names.end();
+      if (option->count() > 0 && name != mode && named != names_are_useful)
+        return name + " does nothing with " + mode;
+    }
+    return "";
+  };
+  if (given("--from")) return beside("--from", {"--export", "--output"}, true);
+  if (given("--plan")) return beside("--plan", {"--out"}, true);
+  if (given("--merge")) return beside("--merge", {"--out", "--slo", "--output", "--export"}, true);
+  if (given("--find-knee")) return beside("--find-knee", {"--export", "--metrics"}, false);
+  if (given("--knee-share")) return "--knee-share does nothing without --find-knee";
+  if (given("--vocabulary") && !given("--prompt-ids"))
+    return "--vocabulary does nothing without --prompt-ids";
+  if (given("--retry-on") && !given("--retry-attempts"))
+    return "--retry-on does nothing without --retry-attempts";
+  return "";
+}
+
+}  // namespace
 
 void AddLoad(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<LoadArguments>();
@@ -95,7 +125,11 @@ void AddLoad(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"aiperf", "vllm"}));
   load->add_option("--request-id-prefix", a.request_id_prefix, "X-Request-ID is <prefix>-<session>-<turn>")
       ->capture_default_str();
-  load->callback([args, &exit_code] { exit_code = RunLoadCommand(*args); });
+  load->callback([args, load, &exit_code] {
+    const std::string useless = Useless(*load);
+    exit_code =
+        useless.empty() ? RunLoadCommand(*args) : LoadFailed(InvalidInput("load", useless, "leave it out"));
+  });
 }
 
 }  // namespace poolmark::cli

@@ -158,7 +158,7 @@ Result<TextTokens> CalibrateWords(TokenCounter* counter, bool chat) {
     return Precondition("tokenizer",
                         "only " + std::to_string(kept.size()) + " of " + std::to_string(PlainWords().size()) +
                             " plain words are one token each, 64 are needed",
-                        "use prompt: ids, which sends token ids");
+                        "send token ids: prompt: ids, or --api completions --prompt-ids");
   }
   text.words = std::move(kept);
   const auto& words = text.words;

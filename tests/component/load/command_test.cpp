@@ -90,13 +90,22 @@ TEST_CASE("wrong use ends with 2 and says what to do", "[live]") {
            {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--api-key-file", "/nonexistent"},
            {"--url", "http://127.0.0.1:1", "-c", "1", "-n", "1"},
            {"--url", "http://127.0.0.1:1", "--model", "m", "--rate", "x", "-n", "1"},
+           {"--plan", "p.json", "-c", "4"},
+           {"--from", "d", "--export", "vllm", "--out", "e"},
+           {"--merge", "a,b", "--out", "c", "--rate", "1"},
+           {"--url", "127.0.0.1:1", "--model", "m", "--find-knee", "--slo", "ttft=1s", "-n", "9", "--export",
+            "vllm"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--knee-share", "0.5"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--vocabulary", "999"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--retry-on", "429"},
            {"--no-such-option"},
            {"--plan", "/nonexistent"},
-           {"--url", "http://127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--retry-on", "always"},
+           {"--url", "http://127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--retry-attempts", "2",
+            "--retry-on", "always"},
        }) {
     const Done done = Poolmark(arguments);
     INFO(done.err);
-    CHECK(done.code == (arguments[0] == "--plan" ? 1 : 2));
+    CHECK(done.code == (arguments[0] == "--plan" && arguments.size() == 2 ? 1 : 2));
     CHECK_FALSE(done.err.empty());
   }
 }
