@@ -215,8 +215,10 @@ std::string HeadlineChanges(const std::string& workload, const SummaryFile& summ
     const std::string table = Forest(title + ", " + workload, list, {true, false});
     if (table.empty()) continue;
     out += "<h4>" + EscapeHtml(title) + "</h4><p class=\"soft\">" + VerdictCounts(list) +
-           " The dot is the change, the bar its 95 % interval over pairs of repeats; within the shaded "
-           "stretch both are the same. Times are better to the left, throughput and reuse to the right.</p>" +
+           " <span class=\"wide\">The dot is the change, the bar its 95 % interval over pairs of repeats; "
+           "within the shaded "
+           "stretch both are the same. Times are better to the left, throughput and reuse to the "
+           "right.</span></p>" +
            table;
   }
   return out;

@@ -97,7 +97,7 @@ std::string ReportText(const Recomputed& job) {
         one.figure != "output_tokens_per_second" && one.figure != "reused")
       continue;
     rows.push_back({one.candidate + " " + one.workload + "-" + one.level, results::TitleOf(one.figure),
-                    FormatValue(one.relative, "share"),
+                    (one.relative.value_or(0) > 0 ? "+" : "") + FormatValue(one.relative, "share"),
                     one.verdict + (one.repeats_needed
                                        ? " (" + std::to_string(*one.repeats_needed) + " repeats would tell)"
                                        : "")});

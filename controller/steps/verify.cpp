@@ -115,7 +115,8 @@ class Verifier {
       }
       if (!version.empty()) {
         evidence_.versions[process.spec.id()] = version;
-      } else if (source.kind == prom::VersionSource::Kind::kByHand && !source.target.empty()) {
+      } else if (source.kind == prom::VersionSource::Kind::kByHand && !source.target.empty() &&
+                 !stack_.simulated) {
         run_.Note("note",
                   absl::StrCat(process.spec.id(), ": its version is unknown; find it with '", source.target,
                                "' and write it as version: of ", process.spec.executable(),

@@ -60,6 +60,12 @@ TEST_CASE("the text names the engines' own caches where there is no GPU", "[B1]"
   CHECK_THAT(ReportText(job), Catch::Contains("engine cache") && !Catch::Contains("GPU"));
 }
 
+TEST_CASE("the text gives changes with their sign", "[E13]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  CHECK_THAT(ReportText(Again(dir.path())), Catch::Contains("+75.0 %") && Catch::Contains("-49.6 %"));
+}
+
 TEST_CASE("the text says which points a measured line belongs to, where they differ", "[H10]") {
   TempDir dir;
   test::WriteExample(dir.path());
