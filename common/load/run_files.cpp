@@ -14,9 +14,11 @@
 namespace poolmark::load {
 namespace {
 
-// Reads on where a file is torn off; every other error counts.
+// Of a file that is torn off, or not there, what can be read; else every error counts.
 Status ReadPart(const std::string& path, bool torn, const std::function<Status(const RequestRecord&)>& each) {
-  POOLMARK_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(path));
+  auto opened = RecordReader::Open(path);
+  if (!opened.ok()) return torn ? absl::OkStatus() : opened.status();
+  const auto reader = std::move(*opened);
   RequestRecord record;
   for (;;) {
     const Result<bool> more = reader->Next(&record);

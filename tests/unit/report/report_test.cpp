@@ -1,4 +1,5 @@
 // A results directory judged again from its files, and the pages.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -47,6 +48,23 @@ TEST_CASE("an untouched directory follows from its files", "[J6]") {
   CHECK(job.summary.verdict == "VALID");
   CHECK_THAT(ReportText(job), Catch::Contains("Measured over 15 min after a 5 min warm-up") &&
                                   Catch::Contains("Every stored figure"));
+}
+
+TEST_CASE("pages that were written later are no problem, other files of the result's directories are",
+          "[J6]") {
+  test::TempDir dir;
+  test::WriteExample(dir.path());
+  REQUIRE(results::WriteSums(dir.path()).ok());
+  const auto listed = *ListTree(dir.path());
+  const auto repeat = std::find_if(listed.begin(), listed.end(),
+                                   [](const std::string& path) { return path.ends_with("/repeat.json"); });
+  REQUIRE(repeat != listed.end());
+  const std::string beside = dir / repeat->substr(0, repeat->rfind('/'));
+  REQUIRE(AtomicWriteFile(beside + "/report.html", "a load's own page").ok());
+  CHECK(Recompute(dir.path())->problems.empty());
+  REQUIRE(AtomicWriteFile(beside + "/other.json", "{}").ok());
+  REQUIRE(Recompute(dir.path())->problems.size() == 1);
+  CHECK(Recompute(dir.path())->problems[0].path.ends_with("/other.json"));
 }
 
 TEST_CASE("the text names the engines' own caches where there is no GPU", "[B1]") {
