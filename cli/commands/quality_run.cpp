@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +36,10 @@ Result<quality::RunOptions> OptionsOf(const QualityRunArguments& a) {
   bool concatenated = a.scenario == "concatenated";
   s.filler = !a.filler.empty() ? a.filler : concatenated ? "none" : "dots";
   s.min_unit_tokens = a.min_unit_tokens;
-  if (concatenated && !s.min_unit_tokens) s.min_unit_tokens = 8 * a.chunk_size;
+  if (concatenated && !s.min_unit_tokens) {
+    // What is beyond every limit is refused below, under its own name.
+    s.min_unit_tokens = std::clamp<int64_t>(a.chunk_size, 1, 100'000'000) * 8;
+  }
   o.dataset_file = a.dataset_file;
   o.tokenizer = a.tokenizer;
   o.tokenize_url = a.tokenize_url;

@@ -173,10 +173,7 @@ class Analyzer {
       if (second_reference_ && scores_[reference_][i] && scores_[*second_reference_][i]) {
         row.reference_flipped = *scores_[reference_][i] != *scores_[*second_reference_][i];
       }
-      if (candidate.counters) {
-        double requested = candidate.counters->requested_tokens;
-        row.blend_share = requested > 0 ? candidate.counters->non_prefix_hit_tokens / requested : 0.0;
-      }
+      if (candidate.counters) row.blend_share = candidate.counters->blend_share();
       row.reuse = ReuseOf(sample, candidate.counters);
       row.evidence = EvidenceOf(sample);
       out_.rows.push_back(std::move(row));

@@ -32,6 +32,9 @@ Result<Counters> ParseBlendPage(std::string_view text) {
     if (!value) value = prom::Sum(page, series);
     // A counter is absent before its first add.
     out.*member = value.value_or(0.0);
+    if (!(std::abs(out.*member) <= kMostTokens))
+      return InvalidInput(series,
+                          absl::StrCat("is ", out.*member, ", no more than ", kMostTokens, " makes sense"));
   }
   return out;
 }

@@ -19,6 +19,9 @@ Result<Json> ParseChunk(std::string_view text) {
   return repaired == text ? parsed : ParseJson(repaired, "stream", limits);
 }
 
+// More is no count of tokens: the chunks are counted then.
+constexpr uint64_t kMostOutput = 1'000'000'000;
+
 // delta.content if not empty, else the reasoning under either of its names.
 const std::string* TextOf(const Json& chunk) {
   if (!chunk.contains("choices") || !chunk["choices"].is_array() || chunk["choices"].empty()) return nullptr;
@@ -81,8 +84,7 @@ void ChatStream::Chunk(std::string_view json) {
   }
   if (auto usage = chunk->find("usage"); usage != chunk->end() && usage->is_object()) {
     auto tokens = usage->find("completion_tokens");
-    if (tokens != usage->end() && tokens->is_number_unsigned() &&
-        tokens->get<uint64_t>() < (uint64_t{1} << 53)) {
+    if (tokens != usage->end() && tokens->is_number_unsigned() && tokens->get<uint64_t>() <= kMostOutput) {
       completion_tokens_ = tokens->get<int64_t>();
     }
   }

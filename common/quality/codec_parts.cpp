@@ -1,5 +1,7 @@
 #include "common/quality/codec_parts.h"
 
+#include <cmath>
+
 #include "common/base/json_repair.h"
 
 namespace poolmark::quality {
@@ -16,7 +18,11 @@ std::optional<Counters> ReadCounters(Fields& fields, const char* key) {
   if (object == nullptr) return std::nullopt;
   Fields inner(*object, absl::StrCat(fields.where(), " ", key));
   Counters counters;
-  for (const auto& [name, member] : kCounterFields) counters.*member = inner.Num(name);
+  for (const auto& [name, member] : kCounterFields) {
+    counters.*member = inner.Num(name);
+    if (!(std::abs(counters.*member) <= kMostTokens))
+      inner.Fail(name, absl::StrCat("is ", counters.*member, ", no more than ", kMostTokens, " makes sense"));
+  }
   fields.Adopt(inner.status());
   return counters;
 }

@@ -35,7 +35,7 @@ Result<Arm> DecodeArm(std::string_view text, const std::string& where) {
   Arm arm;
   arm.plan_fingerprint = f.Str("plan_fingerprint");
   arm.role = f.Str("role");
-  arm.run_index = f.Int("run_index", 0);
+  arm.run_index = f.Count("run_index");
   arm.label = f.Str("label");
   arm.url = f.Str("url");
   arm.blend_metrics_url = f.Str("blend_metrics_url");
@@ -45,8 +45,8 @@ Result<Arm> DecodeArm(std::string_view text, const std::string& where) {
   arm.finished_at = f.Str("finished_at");
   arm.engagement_measured = f.Bool("engagement_measured");
   arm.counters = ReadCounters(f, "counters");
-  arm.store_failures = f.Int("store_failures", 0);
-  arm.num_questions = f.Int("num_questions", 0);
+  arm.store_failures = f.Count("store_failures");
+  arm.num_questions = f.Count("num_questions");
   if (!f.status().ok()) return f.status();
   if (arm.role != "reference" && arm.role != "control" && arm.role != "candidate") {
     return InvalidInput(
@@ -94,7 +94,7 @@ Result<std::vector<Answer>> DecodeAnswers(std::string_view text, const std::stri
         if (!keep_responses) a.response = std::string();
         double ttft = f.Num("ttft");
         if (ttft >= 0) a.ttft_seconds = ttft;
-        a.num_output_tokens = f.Int("num_output_tokens", 0);
+        a.num_output_tokens = f.Count("num_output_tokens");
         a.counters = ReadCounters(f, "counters");
         out.push_back(std::move(a));
         return f.status();

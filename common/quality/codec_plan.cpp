@@ -34,12 +34,12 @@ Settings ReadSettings(Json& object, const std::string& where, Status* status) {
   s.dataset = f.Str("dataset");
   s.task = f.Str("task");
   s.scenario = f.Str("scenario");
-  s.num_samples = f.Int("num_samples", 0);
-  s.chunk_size = f.Int("chunk_size", 1);
-  s.max_output_tokens = f.Int("max_output_tokens", 1);
+  s.num_samples = f.Count("num_samples");
+  s.chunk_size = f.Count("chunk_size", 1);
+  s.max_output_tokens = f.Count("max_output_tokens", 1);
   s.seed = f.Int("seed");
   s.filler = f.NullableStr("filler");
-  s.min_unit_tokens = f.NullableInt("min_unit_tokens", 0);
+  s.min_unit_tokens = f.NullableCount("min_unit_tokens");
   if (Json* kwargs = f.Object("template_kwargs")) {
     for (auto it = kwargs->begin(); it != kwargs->end(); ++it) {
       if (it->is_boolean()) {
@@ -110,11 +110,11 @@ PassageRecord ReadPassage(Json& object, const std::string& where, Status* status
   p.passage_id = f.Str("passage_id");
   p.origin = f.Str("origin");
   p.store_request_id = f.Str("store_request_id");
-  p.stored_position = f.Int("stored_position", 0);
-  p.measured_position = f.Int("measured_position", 0);
+  p.stored_position = f.Count("stored_position");
+  p.measured_position = f.Count("measured_position");
   p.is_evidence = f.Bool("is_evidence");
   p.measured_earlier_in = f.Strings("measured_earlier_in");
-  p.pad_tokens = f.Null("pad_tokens") ? 0 : f.Int("pad_tokens", 0);
+  p.pad_tokens = f.Null("pad_tokens") ? 0 : f.Count("pad_tokens");
   *status = f.status();
   return p;
 }
@@ -132,8 +132,8 @@ Sample ReadRecord(Fields& f) {
            absl::StrCat("is '", s.evidence_source, "', one of dataset, answer_string, none is needed"));
   }
   s.evidence_passage_ids = f.Strings("evidence_passage_ids");
-  s.expected_reused_tokens = f.NullableInt("expected_reused_tokens", 0);
-  s.unit_position = f.NullableInt("unit_position", 0);
+  s.expected_reused_tokens = f.NullableCount("expected_reused_tokens");
+  s.unit_position = f.NullableCount("unit_position");
   s.duplicate_of = f.NullableStr("duplicate_of");
   if (Json* passages = f.Array("passages")) {
     for (size_t i = 0; i < passages->size(); ++i) {
@@ -240,7 +240,7 @@ Result<Plan> DecodePlan(std::string_view text, const std::string& where, bool ke
 
   Fields f(*body, absl::StrCat(where, " plan"));
   plan.scenario = f.Str("scenario");
-  plan.chunk_size = f.Int("chunk_size", 1);
+  plan.chunk_size = f.Count("chunk_size", 1);
   if (f.status().ok() && plan.scenario != "independent" && plan.scenario != "reordered" &&
       plan.scenario != "concatenated") {
     f.Fail("scenario",
@@ -248,7 +248,7 @@ Result<Plan> DecodePlan(std::string_view text, const std::string& where, bool ke
   }
   if (Json* padding = f.NullableObject("padding")) {
     Fields p(*padding, absl::StrCat(where, " plan.padding"));
-    plan.padding = Padding{p.Str("filler"), p.Int("pad_tokens", 0), p.Int("prompt_tokens", 0)};
+    plan.padding = Padding{p.Str("filler"), p.Count("pad_tokens"), p.Count("prompt_tokens")};
     f.Adopt(p.status());
   }
   Json* stores = f.Array("store_requests");

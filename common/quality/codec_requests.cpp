@@ -33,13 +33,13 @@ Result<RequestLog> DecodeRequests(std::string_view text, const std::string& wher
   log.label = f.Str("label");
   log.started_at = f.Str("started_at");
   log.finished_at = f.Str("finished_at");
-  log.requests = f.Int("requests", 0);
+  log.requests = f.Count("requests");
   if (Json* troubled = f.Array("troubled")) {
     for (size_t i = 0; i < troubled->size(); ++i) {
       Fields t((*troubled)[i], absl::StrCat(where, " troubled[", i, "]"));
       TroubledRequest request;
       request.request_id = t.Str("request_id");
-      request.attempts = t.Int("attempts", 1);
+      request.attempts = t.Count("attempts", 1);
       if (request.attempts > kMostAttempts)
         t.Fail("attempts", absl::StrCat("is ", request.attempts, ", at most ", kMostAttempts, " is needed"));
       request.successful = t.Bool("successful");

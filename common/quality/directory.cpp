@@ -142,6 +142,12 @@ Result<LoadedDirectory> Directory::Load(bool keep_texts) const {
                                        out.plan.plan_fingerprint, "'"),
                           "this arm was run with another plan: run it again in this directory");
     }
+    if (arm.store_failures > static_cast<int64_t>(out.plan.store_requests.size())) {
+      return InvalidInput(File(absl::StrCat("arm_", arm.label, ".json")),
+                          absl::StrCat("'store_failures' is ", arm.store_failures, ", the plan has ",
+                                       out.plan.store_requests.size(), " store requests"),
+                          "run this arm again");
+    }
     std::string file = File(absl::StrCat("answers_", arm.label, ".jsonl"));
     POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
     POOLMARK_ASSIGN_OR_RETURN(std::vector<Answer> answers, DecodeAnswers(text, file, keep_texts));

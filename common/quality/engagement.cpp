@@ -66,7 +66,7 @@ Engagement EngagementOf(const Plan& plan, const Pass& candidate, const VerdictSe
   e.stale_chunks = pass.stale_chunks;
   e.segmented_prefix_hit_tokens = pass.segmented_prefix_hit_tokens;
   e.fingerprints_registered = pass.fingerprints_registered;
-  e.blend_share = pass.requested_tokens > 0 ? pass.non_prefix_hit_tokens / pass.requested_tokens : 0.0;
+  e.blend_share = pass.blend_share();
   e.min_window_share = candidate.answers.size() >= kWindow
                            ? Lowest(BlendWindows(candidate)).value_or(e.blend_share)
                            : e.blend_share;

@@ -17,6 +17,8 @@ namespace poolmark::quality {
 // The first problem is kept in status(); after it every getter returns an empty value. Strings are moved out.
 class Fields {
  public:
+  static constexpr int64_t kMostCount = 1'000'000'000'000;
+
   Fields(Json& object, std::string where) : object_(object), where_(std::move(where)) {
     if (!object_.is_object()) Fail("", absl::StrCat("is ", object_.type_name(), ", an object is needed"));
   }
@@ -44,6 +46,16 @@ class Fields {
     auto number = value->get<int64_t>();
     if (number < low) return Fail(key, absl::StrCat("is ", number, ", at least ", low, " is needed")), 0;
     return number;
+  }
+  // A count or a place: bounded, so that sums over a directory stay in range.
+  int64_t Count(const char* key, int64_t low = 0) {
+    const int64_t number = Int(key, low);
+    if (number > kMostCount)
+      return Fail(key, absl::StrCat("is ", number, ", no more than ", kMostCount, " makes sense")), 0;
+    return number;
+  }
+  std::optional<int64_t> NullableCount(const char* key) {
+    return Null(key) ? std::nullopt : std::optional(Count(key));
   }
   std::optional<int64_t> NullableInt(const char* key, int64_t low = std::numeric_limits<int64_t>::min()) {
     return Null(key) ? std::nullopt : std::optional(Int(key, low));

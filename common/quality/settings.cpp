@@ -11,6 +11,8 @@
 namespace poolmark::quality {
 namespace {
 
+constexpr int64_t kMostTokensOfASetting = 1'000'000'000;
+
 std::string AsciiLower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
@@ -79,6 +81,14 @@ Status CheckSettings(const Settings& s) {
   if (s.chunk_size < 1) fail("--chunk-size", absl::StrCat("is ", s.chunk_size, ", at least 1 is needed"));
   if (s.max_output_tokens < 1)
     fail("--max-output-tokens", absl::StrCat("is ", s.max_output_tokens, ", at least 1 is needed"));
+  const std::pair<const char*, int64_t> sizes[] = {{"--limit", s.num_samples},
+                                                   {"--chunk-size", s.chunk_size},
+                                                   {"--max-output-tokens", s.max_output_tokens},
+                                                   {"--min-unit-tokens", s.min_unit_tokens.value_or(0)}};
+  for (const auto& [name, value] : sizes) {
+    if (value > kMostTokensOfASetting)
+      fail(name, absl::StrCat("is ", value, ", at most ", kMostTokensOfASetting, " is possible"));
+  }
   std::string filler = s.filler.value_or("");
   if (concatenated && filler != "none")
     fail("--filler", "is for scenarios that pad; concatenated has none", "leave it out");

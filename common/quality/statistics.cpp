@@ -92,7 +92,7 @@ std::vector<double> WindowShares(const std::vector<double>& numerators,
     const bool end = (i + 1) % width == 0;
     // Without a reading at its end, the window's last tokens are in the next window's first reading.
     if (!end || (!read.empty() && !read[i])) continue;
-    if (bottom > 0) {
+    if (bottom >= 1) {
       shares.push_back(top / bottom);
     } else if (!skip_empty) {
       shares.push_back(0.0);

@@ -107,8 +107,14 @@ struct Counters {
   double fingerprints_registered = 0;
   double prefix() const { return prefix_hit_tokens + segmented_prefix_hit_tokens; }
   double reused() const { return prefix() + non_prefix_hit_tokens; }
+  // Of the looked-up tokens; 0 where none were. Counters may hold anything: less than a token is none.
+  double blend_share() const {
+    return requested_tokens >= 1 ? non_prefix_hit_tokens / requested_tokens : 0.0;
+  }
   bool operator==(const Counters&) const = default;
 };
+// More in a counter is no reading: sums must stay finite.
+inline constexpr double kMostTokens = 1e15;
 // The fields in file order, for codecs and for reading the series.
 inline constexpr std::array<std::pair<const char*, double Counters::*>, 6> kCounterFields{{
     {"requested_tokens", &Counters::requested_tokens},

@@ -3,6 +3,10 @@
 
 #include "common/base/files.h"
 #include "common/base/random.h"
+#include "common/quality/analyze.h"
+#include "common/quality/report_html.h"
+#include "common/quality/report_text.h"
+#include "tests/component/quality/bench_setup.h"
 #include "tests/fuzz/quality_targets.h"
 #include "tests/unit/quality/quality_data.h"
 
@@ -36,7 +40,92 @@ std::string Mutated(std::string text, SplitMix64* random) {
   return text;
 }
 
+// One number, word or list of a file replaced by what readers stumble over.
+std::string OneValueChanged(std::string text, SplitMix64* random) {
+  static const std::string kValues[] = {"0",
+                                        "-1",
+                                        "1",
+                                        "9223372036854775807",
+                                        "-9223372036854775808",
+                                        "18446744073709551615",
+                                        "1e308",
+                                        "-1e308",
+                                        "1e-308",
+                                        "-0.0",
+                                        "null",
+                                        "true",
+                                        "\"\"",
+                                        "\"x\"",
+                                        "[]",
+                                        "{}"};
+  static constexpr std::string_view kBegins = "0123456789-tfn[";
+  for (int tries = 0; tries < 1000; ++tries) {
+    const size_t at = random->Below(text.size());
+    const bool value =
+        at >= 2 && (text[at - 1] == ' ' || text[at - 1] == '[') && kBegins.find(text[at]) != kBegins.npos;
+    if (!value) continue;
+    size_t end = text.find_first_of(",]}\n", at + 1);
+    if (text[at] == '[') end = text.find(']', at) + 1;
+    return text.replace(at, std::min(end, text.size()) - at, kValues[random->Below(std::size(kValues))]);
+  }
+  return text;
+}
+
 }  // namespace
+
+TEST_CASE("a directory that loads can be compared, shown and written, whatever its values are", "[K2]") {
+  const std::string scenario = GENERATE("independent", "concatenated");
+  test::QualityBench bench;
+  test::FakeEngineOptions options;
+  options.answer = [](const std::string& question, int number) {
+    return "<answer>" + (number % 5 == 0 ? "Rivertown" : test::QualityBench::Gold(question)) + "</answer>";
+  };
+  test::FakeEngine reference(options), candidate(options);
+  bench.options.reference_url = reference.url();
+  bench.options.candidate_url = candidate.url();
+  bench.options.blend_metrics_url = candidate.metrics_url();
+  bench.options.settings.scenario = scenario;
+  if (scenario == "concatenated") {
+    bench.options.settings.filler = "none";
+    bench.options.settings.min_unit_tokens = 128;
+  }
+  bench.Run();
+  const std::vector<std::string> names = ListDir(bench.out()).value();
+  SplitMix64 random(20261201);
+  int loaded = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::string file = bench.out() + "/" + names[random.Below(names.size())];
+    const std::string before = ReadFile(file).value();
+    const std::string after = OneValueChanged(before, &random);
+    REQUIRE(AtomicWriteFile(file, after).ok());
+    Result<LoadedDirectory> directory = Directory(bench.out()).Load(true);
+    for (const char* metric : {"match", "f1"}) {
+      if (!directory.ok()) {
+        // What is refused is named.
+        CHECK_THAT(std::string(directory.status().message()), Catch::Contains(bench.out()));
+        break;
+      }
+      ++loaded;
+      VerdictSettings settings;
+      settings.metric = metric;
+      Result<Analysis> analysis = Analyze(*directory, settings, nullptr);
+      if (!analysis.ok()) {
+        CHECK(analysis.status().code() == absl::StatusCode::kFailedPrecondition);
+        continue;
+      }
+      INFO(file);
+      CHECK(EncodeSummary(analysis->summary).ok());
+      CHECK(EncodeRows(analysis->rows).ok());
+      CHECK(EncodeStatistics(*analysis).ok());
+      CHECK_FALSE(SummaryText(*analysis).empty());
+      CHECK_FALSE(ShowText(analysis->rows, *directory, {"", true, false}).empty());
+      CHECK_FALSE(ReportHtml(*directory, *analysis).empty());
+      (void)PlanProblems(directory->plan);
+    }
+    REQUIRE(AtomicWriteFile(file, before).ok());
+  }
+  CHECK(loaded > 100);
+}
 
 TEST_CASE("readers hold on recorded, mutated and hostile inputs", "[K2]") {
   std::vector<std::pair<int, std::string>> seeds;
