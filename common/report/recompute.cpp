@@ -91,7 +91,8 @@ class WorkloadCheck {
 
  private:
   Result<results::ReuseFacts> Measure(const results::JobWorkload& job, const results::RepeatFile& repeat) {
-    results::WorkloadInput input{job.options, "", repeat.facts.point.level};
+    results::WorkloadInput input{job.options, "", repeat.facts.point.level,
+                                 directory_.job.starting_state == "warm"};
     if (job.options.find("\"file\"") != std::string::npos) {
       input.file = JoinPath(directory_.path, job.input);
       if (job.input.empty() || !FileExists(input.file))

@@ -41,8 +41,8 @@ Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& r
     if (reader->connected())
       sent.push_back({reader->session(), reader->turn(), request.start, request.end, request.primer});
   }
-  const auto reuse =
-      workload::MeasureReuse(*source, spec, std::move(sent), from, to, std::max<uint32_t>(1, block_tokens));
+  const auto reuse = workload::MeasureReuse(*source, spec, std::move(sent), from, to,
+                                            std::max<uint32_t>(1, block_tokens), input.warm_pass);
   ReuseFacts out;
   out.reusable = reuse.share();
   out.reusable_uncut = reuse.share_uncut();

@@ -13,6 +13,7 @@ struct WorkloadInput {
   std::string options_json;  // as workload::OpenSource takes it
   std::string file;          // path of its data set; "" : none
   std::string level;         // "c16", "r5", "x2"
+  bool warm_pass = false;    // starting state warm: the same prompts were sent once before, unmeasured
 };
 
 // Reusable share, working set and reuse by cache size over the records of `requests_path`. `block_tokens` of

@@ -21,7 +21,7 @@ Reuse MeasureReuse(const Workload& workload, const WorkloadSpec& spec,
 }
 
 Reuse MeasureReuse(const Workload& workload, const WorkloadSpec& spec, std::vector<SentRequest> requests,
-                   double from, double to, uint32_t block_tokens) {
+                   double from, double to, uint32_t block_tokens, bool warm_pass) {
   std::vector<Arrival> arrivals;
   arrivals.reserve(requests.size());
   const auto time = [](double seconds) { return Nanoseconds(std::llround(seconds * 1e9)); };
@@ -35,6 +35,7 @@ Reuse MeasureReuse(const Workload& workload, const WorkloadSpec& spec, std::vect
   ReuseOptions options;
   options.block_tokens = block_tokens;
   options.live_answers = spec.live_answers;
+  options.warm_pass = warm_pass;
   return Analyse(workload, arrivals, options);
 }
 

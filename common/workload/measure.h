@@ -22,7 +22,8 @@ struct SentRequest {
   double sent = 0, end = 0;  // seconds
   bool primer = false;
 };
+// `warm_pass`: see ReuseOptions.
 Reuse MeasureReuse(const Workload& workload, const WorkloadSpec& spec, std::vector<SentRequest> requests,
-                   double from, double to, uint32_t block_tokens);
+                   double from, double to, uint32_t block_tokens, bool warm_pass = false);
 
 }  // namespace poolmark::workload

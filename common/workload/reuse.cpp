@@ -219,6 +219,24 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
   std::vector<uint64_t> blocks;
   using Ending = std::pair<Nanoseconds, uint64_t>;
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> endings;
+  const auto count = [&](const Turn& turn) {
+    const int64_t uncut = tree.Match(turn.prompt);
+    tree.Insert(turn.prompt, options.live_answers ? turn.answer : Span{});
+    out.lifetime_prompt_tokens += TokensOf(turn.prompt);
+    out.lifetime_reusable_tokens += uncut / out.block_tokens * out.block_tokens;
+    if (options.curve) {
+      BlockHashes(turn.prompt, out.curve_block_tokens, &blocks);
+      distances.Request(blocks, blocks.size());
+    }
+    return uncut;
+  };
+  if (options.warm_pass) {
+    OpenScripts before(workload, arrivals);
+    for (const Arrival& arrival : arrivals) {
+      count(before.Take(arrival));
+      before.Done(arrival);
+    }
+  }
   for (const Arrival& arrival : arrivals) {
     const Turn& turn = scripts.Take(arrival);
     while (!endings.empty() && endings.top().first <= arrival.start) {
@@ -226,11 +244,8 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
       endings.pop();
     }
     const int64_t tokens = TokensOf(turn.prompt);
-    const int64_t uncut = tree.Match(turn.prompt);
+    const int64_t uncut = count(turn);
     const int64_t cut = uncut / out.block_tokens * out.block_tokens;
-    tree.Insert(turn.prompt, options.live_answers ? turn.answer : Span{});
-    out.lifetime_prompt_tokens += tokens;
-    out.lifetime_reusable_tokens += cut;
     if (arrival.counts) {
       ++out.requests;
       out.requests_with_reuse += cut > 0 ? 1 : 0;
@@ -240,10 +255,6 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
       out.reusable_tokens_uncut += uncut;
     }
     if (options.keep_each) out.reusable_of.push_back(cut);
-    if (options.curve) {
-      BlockHashes(turn.prompt, out.curve_block_tokens, &blocks);
-      distances.Request(blocks, blocks.size());
-    }
     live.Set(arrival.session, turn.agent, turn.prompt, turn.output_tokens);
     out.working_set_tokens = std::max(out.working_set_tokens, live.tokens());
     out.live_conversations = std::max<uint64_t>(out.live_conversations, live.sessions());

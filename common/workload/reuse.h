@@ -17,6 +17,8 @@ struct ReuseOptions {
   bool curve = true;
   uint32_t curve_block_tokens = 0;  // 0: the workload's own blocks, else block_tokens
   bool keep_each = false;           // fill Reuse::reusable_of
+  // Starting state warm: all the arrivals' prompts were sent once before, unmeasured, into the same caches.
+  bool warm_pass = false;
 };
 
 struct Reuse {

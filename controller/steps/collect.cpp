@@ -61,7 +61,8 @@ results::ReuseFacts ReuseOf(const JobRun& run, const StackPlan& stack, const Rep
                             const std::string& requests, const results::RepeatFacts& facts) {
   for (const spec::WorkloadSpec& workload : run.job->workloads) {
     if (workload.name != record.repeat.workload) continue;
-    results::WorkloadInput input{workload.options_json, "", record.repeat.level.Name()};
+    results::WorkloadInput input{workload.options_json, "", record.repeat.level.Name(),
+                                 run.job->starting_state == "warm"};
     if (const auto file = run.input_files.find(workload.file); file != run.input_files.end())
       input.file = file->second;
     auto reuse = results::MeasureReuse(input, requests, facts.measured_from, facts.measured_to,

@@ -141,6 +141,31 @@ TEST_CASE("warm-up prompts are earlier prompts but do not count themselves", "[B
   CHECK(*reuse.share_lifetime() == Approx(160.0 / 352));
 }
 
+TEST_CASE("after a warm pass every prompt was sent before, and the working set is the load's own",
+          "[B2][I6]") {
+  const auto workload = OpenWorkload(Spec(
+      R"({"shape":"synthetic","groups":2,"sessions":6,"prefix":100,"turns":2,"input":60,"output":10,"concurrency":2})"));
+  REQUIRE(workload.ok());
+  std::vector<Arrival> arrivals;
+  for (uint64_t session = 0; session < 6; ++session) {
+    for (uint32_t turn = 0; turn < 2; ++turn) {
+      const auto at = std::chrono::seconds(2 * session + turn);
+      arrivals.push_back({session, turn, at, at + std::chrono::milliseconds(500), true});
+    }
+  }
+  ReuseOptions options;
+  const Reuse cold = Analyse(**workload, arrivals, options);
+  options.warm_pass = true;
+  const Reuse warm = Analyse(**workload, arrivals, options);
+  CHECK(warm.reusable_tokens_uncut == warm.prompt_tokens);
+  CHECK(warm.prompt_tokens == cold.prompt_tokens);
+  CHECK(warm.reusable_tokens > cold.reusable_tokens);
+  CHECK(warm.working_set_tokens == cold.working_set_tokens);
+  CHECK(warm.live_conversations == cold.live_conversations);
+  CHECK(warm.lifetime_prompt_tokens == 2 * cold.lifetime_prompt_tokens);
+  CHECK(warm.lifetime_reusable_tokens == cold.lifetime_reusable_tokens + warm.reusable_tokens);
+}
+
 TEST_CASE("public traces: the shares that their publishers' files give", "[D1][D4][B2][recorded]") {
   const auto share = [](const std::string& name) -> std::optional<double> {
     const auto shared = test::SharedData();

@@ -93,7 +93,7 @@ TEST_CASE("a tokenizer of letters has too few words, and the refusal says what t
   Pieces counter;
   counter.longest = 1;
   const auto text = CalibrateWords(&counter, false);
-  CHECK_THAT(std::string(text.status().message()), Catch::Contains("use prompt: ids"));
+  CHECK_THAT(std::string(text.status().message()), Catch::Contains("prompt: ids"));
 }
 
 TEST_CASE("tokenize endpoints of vLLM and of llama.cpp are told apart by their answers", "[M23]") {
