@@ -7,6 +7,7 @@
 #include "common/quality/digests.h"
 #include "common/quality/engagement.h"
 #include "common/quality/scoring.h"
+#include "common/quality/warnings.h"
 
 namespace poolmark::quality {
 namespace {
@@ -18,9 +19,6 @@ T& Slot(PerArm<T>& values, const std::string& label) {
   }
   return values.emplace_back(label, T{}).second;
 }
-
-// More requests sent again than one in so many are worth a warning.
-constexpr int64_t kManyShare = 20;
 
 // Scores of one pass, question by question.
 using Scores = std::vector<std::optional<double>>;
@@ -111,7 +109,8 @@ class Analyzer {
     out_.summary.engagement = EngagementOf(plan_, passes_[candidate_], settings_);
     Decide();
     Extra();
-    Warn();
+    for (std::string& warning : WarningsOf(passes_, passes_[candidate_], out_.summary, settings_, judge_))
+      out_.warnings.push_back(std::move(warning));
     return std::move(out_);
   }
 
@@ -349,106 +348,6 @@ class Analyzer {
       x.judge_order_bias += *rating.answer_first - *rating.reference_first;
     }
     if (x.judged_twice > 0) x.judge_order_bias /= static_cast<double>(x.judged_twice);
-  }
-
-  void Warn() {
-    const Summary& s = out_.summary;
-    auto warn = [&](std::string text) { out_.warnings.push_back(std::move(text)); };
-    if (s.reference_flip_rate && *s.reference_flip_rate >= settings_.tolerance &&
-        *s.reference_flip_rate > 0) {
-      warn(absl::StrCat("reference_2 scores differently from reference_1 on ", *s.reference_flip_rate * 100,
-                        "% of the questions, as much as the tolerance: the noise may hide the effect"));
-    }
-    if (s.num_questions > s.unscored_questions &&
-        s.candidate.figures.mean_score - s.candidate.figures.delta == 0) {
-      warn(
-          "reference_1 scores 0 on every question, so nothing can be lost: the verdict says nothing about "
-          "reuse");
-    }
-    for (const auto& [label, counts] : s.arm_counts) {
-      if (counts.empty * 20 > s.num_questions) {
-        warn(absl::StrCat(
-            label, " gave no complete answer to ", counts.empty, " of ", s.num_questions,
-            " questions: raise --max-output-tokens if answers are cut off, or see its responses"));
-      }
-    }
-    if (s.evidence_none * 2 > s.num_questions) {
-      warn(absl::StrCat(
-          s.evidence_none, " of ", s.num_questions,
-          " questions have no passage that holds the answer: the golds may not fit the passages"));
-    }
-    for (const Arm& arm : s.arms) {
-      if (arm.engine_version != s.arms.front().engine_version ||
-          arm.lmcache_version != s.arms.front().lmcache_version) {
-        warn(absl::StrCat(arm.label, " ran with other versions than ", s.arms.front().label,
-                          ": the difference may come from there"));
-      }
-    }
-    if (std::none_of(s.arms.begin(), s.arms.end(), [](const Arm& arm) { return arm.role == "control"; })) {
-      warn(
-          "there is no control pass: a loss may come from the engine's cache as well as from the reuse on "
-          "trial");
-    }
-    for (const Pass& pass : passes_) WarnTrouble(pass);
-    WarnUnread();
-    WarnUnrated();
-    if (!s.engagement.measured)
-      warn("whether the candidate reused anything was not measured (run it with --capture-blend-metrics)");
-    if (s.engagement.stale_chunks > 0) {
-      warn(absl::StrCat(
-          s.engagement.stale_chunks,
-          " chunks were matched but their KV was gone: the cache may be too small for the plan"));
-    }
-  }
-
-  // Requests that failed, or many that were answered only when sent again: the engine was in trouble.
-  void WarnTrouble(const Pass& pass) {
-    if (!pass.requests || pass.requests->troubled.empty()) return;
-    const RequestLog& log = *pass.requests;
-    auto example = [](const TroubledRequest& request) {
-      return absl::StrCat(" (first ", request.request_id, ": ", request.problem, ")");
-    };
-    if (log.failed() > 0) {
-      auto first = std::find_if(log.troubled.begin(), log.troubled.end(),
-                                [](const TroubledRequest& request) { return !request.successful; });
-      out_.warnings.push_back(absl::StrCat(pass.arm.label, ": ", log.failed(), " of ", log.requests,
-                                           " requests failed", example(*first)));
-    }
-    if (log.sent_again() * kManyShare > log.requests) {
-      auto first = std::find_if(log.troubled.begin(), log.troubled.end(),
-                                [](const TroubledRequest& request) { return request.attempts > 1; });
-      out_.warnings.push_back(absl::StrCat(pass.arm.label, ": requests were sent again ", log.sent_again(),
-                                           " times, ", log.requests, " were to be sent", example(*first),
-                                           ": its answers may come from an engine in trouble"));
-    }
-  }
-
-  void WarnUnrated() {
-    if (judge_ == nullptr || judge_->unrated + judge_->not_asked == 0) return;
-    std::string text = absl::StrCat("the judge gave no rating to ", judge_->unrated,
-                                    judge_->unrated == 1 ? " answer" : " answers");
-    if (judge_->not_asked > 0)
-      absl::StrAppend(&text, " and was not asked about ", judge_->not_asked, " more, as it stayed silent");
-    if (!judge_->problem.empty()) absl::StrAppend(&text, "; its last problem: ", judge_->problem);
-    out_.warnings.push_back(std::move(text));
-  }
-
-  // Counters that could not be read after a question.
-  void WarnUnread() {
-    if (!out_.summary.engagement.measured) return;
-    int64_t unread = 0;
-    std::string first;
-    for (const Answer& answer : passes_[candidate_].answers) {
-      if (answer.counters) continue;
-      if (unread++ == 0) first = answer.request_id;
-    }
-    if (unread == 0) return;
-    const std::optional<std::string> last = LastRead(passes_[candidate_]);
-    out_.warnings.push_back(absl::StrCat(
-        "the counters could not be read after ", unread, unread == 1 ? " question" : " questions", " (first ",
-        first, "): their tokens count with the next reading",
-        last ? absl::StrCat("; the last was after ", *last, ", and what came later is not counted")
-             : std::string()));
   }
 
   const std::string& path_;
