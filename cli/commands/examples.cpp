@@ -38,7 +38,7 @@ processes:
            --tensor-parallel-size, "${gpus}", --enable-prefix-caching, --block-size, "${kv.block_tokens}"]
     env: {PYTHONHASHSEED: "${kv.hash_seed}", VLLM_SERVER_DEV_MODE: "1"}
     # secrets: {HF_TOKEN: hf}          # variable: name of a secret on the machine
-    gpus: 8
+    gpus: "${gpus}"   # of each; the plan picks which
     ports: [http]     # chosen by the plan
     ready: {http: /health, within: 30m}
     metrics: {port: http, dialect: vllm}

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -104,6 +105,32 @@ void ApplySets(const std::map<std::string, std::string>& set, JobSpec* job, Erro
     if (!used)
       fail(key, "is no parameter of a stack of this job",
            absl::StrCat("known: ", absl::StrJoin(known, ", ")));
+  }
+}
+
+// `gpus: "${tp}"` of a process, once its stack's parameters have their values.
+void CountGpus(JobSpec* job, Errors* errors) {
+  for (StackSpec& stack : job->stacks) {
+    for (ProcessTemplate& process : stack.processes) {
+      if (process.gpus_param.empty()) continue;
+      auto fail = [&](std::string message, std::string hint) {
+        errors->push_back({absl::StatusCode::kInvalidArgument, "spec",
+                           absl::StrCat("stack ", stack.name, ", process ", process.name, ", gpus"),
+                           std::move(message), std::move(hint)});
+      };
+      const auto param = stack.params.find(process.gpus_param);
+      unsigned count = 0;
+      if (param == stack.params.end()) {
+        fail(absl::StrCat("'", process.gpus_param, "' is no parameter of the stack"),
+             "name one of its params");
+      } else if (!absl::SimpleAtoi(param->second, &count) || count > 1024) {
+        fail(absl::StrCat("parameter ", process.gpus_param, " is '", param->second,
+                          "', a whole number from 0 to 1024 is needed"),
+             absl::StrCat("set it: --set ", stack.name, ".", process.gpus_param, "=8"));
+      } else {
+        process.gpus = count;
+      }
+    }
   }
 }
 
@@ -318,6 +345,7 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
   map.Finish();
 
   ApplySets(set, &job, errors);
+  CountGpus(&job, errors);
   if (job.baseline.empty()) {
     for (const StackSpec& stack : job.stacks) {
       if (stack.strategy == Strategy::kLocal && job.baseline.empty()) job.baseline = stack.name;

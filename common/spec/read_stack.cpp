@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -123,7 +124,13 @@ ProcessTemplate ReadProcess(const Value& value) {
   map.TextMap("secrets", &process.secrets);
   map.TextMap("files", &process.files);
   map.Texts("ports", &process.ports);
-  map.Whole("gpus", 0, 1024, &process.gpus);
+  if (auto gpus = map.Get("gpus")) {
+    const std::string text = gpus->is_text() ? gpus->Text().value_or("") : "";
+    if (absl::StartsWith(text, "${") && absl::EndsWith(text, "}"))
+      process.gpus_param = text.substr(2, text.size() - 3);
+    else if (auto count = gpus->Whole(0, 1024))
+      process.gpus = static_cast<unsigned>(*count);
+  }
   if (auto ready = map.Get("ready")) process.ready = ReadReady(*ready);
   if (auto metrics = map.Get("metrics")) {
     Map inner(*metrics);

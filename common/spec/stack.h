@@ -93,6 +93,7 @@ struct ProcessTemplate {
   std::map<std::string, std::string> files;  // path below the work directory -> content with ${...}
   std::vector<std::string> ports;            // names
   std::optional<unsigned> gpus;              // per instance
+  std::string gpus_param;                    // the parameter that says how many; "": the file does
   ReadySpec ready;
   MetricsSpec metrics;
   ResetSpec reset;

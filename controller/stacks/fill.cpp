@@ -87,7 +87,8 @@ Result<std::string> Resolve(const FillContext& context, const Instance& instance
   if (name == "stack") return context.stack->name;
   if (name == "run") return absl::StrCat("poolmark-", context.job_id, "-", context.stack->name);
   if (name == "work") return instance.machine->job_dir;
-  if (name == "gpus") return absl::StrJoin(instance.gpus, ",");
+  if (name == "gpus") return absl::StrCat(instance.gpus.size());
+  if (name == "gpu_indexes") return absl::StrJoin(instance.gpus, ",");
   auto param = context.stack->params.find(name);
   if (param != context.stack->params.end()) return param->second;
 
