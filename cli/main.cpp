@@ -38,6 +38,24 @@ std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
   return argv[1];
 }
 
+// Whether the user asked for JSON, where the words could not be read.
+Format WantedFormat(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i], next = i + 1 < argc ? argv[i + 1] : "";
+    for (const char* name : {"json", "jsonl"}) {
+      if (((word == "-o" || word == "--output") && next == name) || word == std::string("-o") + name ||
+          word == std::string("--output=") + name || (word == "--json" && std::string(name) == "json"))
+        return FormatOf(name);
+    }
+  }
+  return Format::kTable;
+}
+
+int WrongUse(const Error& error, Format format) {
+  WriteErr(ErrorText({error}, format));
+  return kExitUsage;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Measures what a distributed KV cache is worth on your machines.", "poolmark");
   app.set_version_flag("--version", std::string(Version()));
@@ -55,10 +73,13 @@ int Main(int argc, char** argv) {
         if (!command->get_group().empty()) known.push_back(command->get_name());
       }
       const std::string near = workload::NearestKey(word, known);
-      std::fprintf(stderr, "poolmark: '%s' is no command: %s\n", Printable(word).c_str(),
-                   near.empty() ? "'poolmark --help' lists them" : ("did you mean '" + near + "'?").c_str());
-      return kExitUsage;
+      return WrongUse({absl::StatusCode::kInvalidArgument, "usage", "", "'" + word + "' is no command",
+                       near.empty() ? "'poolmark --help' lists them" : "did you mean '" + near + "'?"},
+                      WantedFormat(argc, argv));
     }
+    const Format format = WantedFormat(argc, argv);
+    if (error.get_exit_code() != 0 && format != Format::kTable)
+      return WrongUse({absl::StatusCode::kInvalidArgument, "usage", "", error.what(), "add --help"}, format);
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
   return exit_code;

@@ -3,16 +3,27 @@
 namespace poolmark::cli {
 namespace {
 
-std::string Words(const CommandNode& node) {
-  std::string words;
-  for (const CommandNode& command : node.commands) words += (words.empty() ? "" : " ") + command.name;
-  for (const CommandOption& option : node.options) words += (words.empty() ? "" : " ") + option.name;
-  return words;
+std::string Join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
 }
 
-// One `case` arm for each command: what may follow it.
+std::string Words(const CommandNode& node) {
+  std::vector<std::string> words = node.values;
+  for (const CommandNode& command : node.commands) words.push_back(command.name);
+  for (const CommandOption& option : node.options) words.push_back(option.name);
+  return Join(words);
+}
+
+// One `case` arm for each command, on the commands so far and the word before: what may follow. An option's
+// value is one of its own, or else a file's name, which the shell completes where there are no words.
 void AddArms(const CommandNode& node, const std::string& path, std::string* arms) {
-  *arms += "    \"" + path + "\") words=\"" + Words(node) + "\" ;;\n";
+  for (const CommandOption& option : node.options) {
+    if (option.takes_value)
+      *arms += "    \"" + path + "|" + option.name + "\") words=\"" + Join(option.values) + "\" ;;\n";
+  }
+  *arms += "    \"" + path + "|\"*) words=\"" + Words(node) + "\" ;;\n";
   for (const CommandNode& command : node.commands) AddArms(command, path + " " + command.name, arms);
 }
 
@@ -24,12 +35,15 @@ void AddPaths(const CommandNode& node, const std::string& path, std::string* pat
   }
 }
 
-std::string Bash(const CommandNode& root) {
+std::string Function(const CommandNode& root, const std::string& name) {
   std::string arms, paths;
   AddArms(root, "", &arms);
   AddPaths(root, "", &paths);
-  return "_poolmark() {\n"
-         "  local current=\"${COMP_WORDS[COMP_CWORD]}\" path=\"\" words=\"\" i\n"
+  return name +
+         "() {\n"
+         "  local current=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\" path=\"\" "
+         "words=\"\" "
+         "i\n"
          "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
          "    case \"$path ${COMP_WORDS[i]}\" in\n"
          "    " +
@@ -37,12 +51,21 @@ std::string Bash(const CommandNode& root) {
          ") path=\"$path ${COMP_WORDS[i]}\" ;;\n"
          "    esac\n"
          "  done\n"
-         "  case \"$path\" in\n" +
+         "  case \"$path|$before\" in\n" +
          arms +
          "  esac\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
          "}\n"
-         "complete -o default -F _poolmark poolmark\n";
+         "complete -o default -F " +
+         name + " poolmark\n";
+}
+
+// Works sourced, and as a file `_poolmark` of a directory in fpath: then zsh runs it as the function
+// _poolmark at the first completion, which must answer that one, too.
+std::string Zsh(const CommandNode& root) {
+  return "#compdef poolmark\nautoload -U +X bashcompinit && bashcompinit\n" +
+         Function(root, "_poolmark_words") +
+         "if [ \"${funcstack[1]}\" = _poolmark ]; then _bash_complete -o default -F _poolmark_words; fi\n";
 }
 
 std::string Quoted(const std::string& text) {
@@ -67,9 +90,14 @@ void AddFish(const CommandNode& node, const std::string& condition, std::string*
     for (const CommandOption& option : command.options) {
       bool is_long = option.name.rfind("--", 0) == 0;
       *text += "complete -c poolmark -n " + Quoted(below) +
-               (is_long ? " -l " + option.name.substr(2) : " -s " + option.name.substr(1)) + " -d " +
-               Quoted(option.description) + "\n";
+               (is_long ? " -l " + option.name.substr(2) : " -s " + option.name.substr(1)) +
+               (!option.takes_value     ? ""
+                : option.values.empty() ? " -r"
+                                        : " -x -a " + Quoted(Join(option.values))) +
+               " -d " + Quoted(option.description) + "\n";
     }
+    if (!command.values.empty())
+      *text += "complete -c poolmark -f -n " + Quoted(below) + " -a " + Quoted(Join(command.values)) + "\n";
     AddFish(command, below, text);
   }
 }
@@ -77,8 +105,8 @@ void AddFish(const CommandNode& node, const std::string& condition, std::string*
 }  // namespace
 
 std::string CompletionScript(const CommandNode& root, const std::string& shell) {
-  if (shell == "zsh") return "autoload -U +X bashcompinit && bashcompinit\n" + Bash(root);
-  if (shell == "bash") return Bash(root);
+  if (shell == "zsh") return Zsh(root);
+  if (shell == "bash") return Function(root, "_poolmark");
   std::string text;
   AddFish(root, "", &text);
   return text;

@@ -1,7 +1,9 @@
 // Small commands that need no controller: init, cat, completion, and the hidden help-markdown.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "absl/strings/str_split.h"
 #include "cli/commands/completion.h"
 #include "cli/commands/examples.h"
 #include "cli/output/exit_code.h"
@@ -12,26 +14,29 @@
 namespace poolmark::cli {
 namespace {
 
-int Fail(const Status& status) {
-  WriteErr(ErrorText({ErrorOf(status)}, Format::kTable));
+int Fail(const Status& status, Format format = Format::kTable) {
+  WriteErr(ErrorText({ErrorOf(status)}, format));
   return ExitCodeOf(status);
 }
 
-int WriteExamples(const std::string& directory, bool force) {
+int WriteExamples(const std::string& directory, bool force, Format format) {
   Status made = MakeDirs(directory);
-  if (!made.ok()) return Fail(made);
+  if (!made.ok()) return Fail(made, format);
   for (const ExampleFile& file : kExamples) {
     const std::string path = JoinPath(directory, file.name);
     if (FileExists(path) && !force)
-      return Fail(
-          InvalidInput(path, "it exists already", "give another directory, or --force to replace it"));
+      return Fail(InvalidInput(path, "it exists already", "give another directory, or --force to replace it"),
+                  format);
   }
+  std::vector<Json> rows;
   for (const ExampleFile& file : kExamples) {
     const std::string path = JoinPath(directory, file.name);
     Status written = AtomicWriteFile(path, file.text);
-    if (!written.ok()) return Fail(written);
-    WriteOut(path + "\n");
+    if (!written.ok()) return Fail(written, format);
+    if (format == Format::kTable) WriteOut(path + "\n");
+    rows.push_back({{"file", path}});
   }
+  if (format != Format::kTable) WriteOut(JsonRows(rows, format));
   return kExitOk;
 }
 
@@ -59,13 +64,24 @@ int Cat(const std::vector<std::string>& paths) {
   return kExitOk;
 }
 
+// "TEXT:{bash,zsh,fish}" -> the three words.
+std::vector<std::string> ValuesOf(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const size_t open = type.find('{'), close = type.rfind('}');
+  if (open == std::string::npos || close == std::string::npos || close < open) return {};
+  std::vector<std::string> values = absl::StrSplit(type.substr(open + 1, close - open - 1), ',');
+  return values;
+}
+
 CommandNode NodeOf(const CLI::App* app) {
-  CommandNode node{app->get_name(), app->get_description(), {}, {}};
+  CommandNode node{app->get_name(), app->get_description(), {}, {}, {}};
   for (const CLI::Option* option : app->get_options()) {
+    const bool takes_value = option->get_items_expected_max() > 0;
     for (const std::string& name : option->get_lnames())
-      node.options.push_back({"--" + name, option->get_description()});
+      node.options.push_back({"--" + name, option->get_description(), takes_value, ValuesOf(*option)});
     for (const std::string& name : option->get_snames())
-      node.options.push_back({"-" + name, option->get_description()});
+      node.options.push_back({"-" + name, option->get_description(), takes_value, ValuesOf(*option)});
+    if (option->get_positional()) node.values = ValuesOf(*option);
   }
   for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {
     if (command->get_group().empty()) continue;  // hidden
@@ -97,7 +113,13 @@ void AddLocal(CLI::App& app, int& exit_code) {
   CLI::App* init = app.add_subcommand("init", "Write commented examples: pool.yaml, stack.yaml, job.yaml");
   init->add_option("DIR", *directory, "Where to")->capture_default_str();
   init->add_flag("--force", *force, "Replace files that exist");
-  init->callback([directory, force, &exit_code] { exit_code = WriteExamples(*directory, *force); });
+  auto output = std::make_shared<std::string>("table");
+  init->add_option("-o,--output", *output, "table, json or jsonl")
+      ->check(CLI::IsMember({"table", "json", "jsonl"}))
+      ->capture_default_str();
+  init->callback([directory, force, output, &exit_code] {
+    exit_code = WriteExamples(*directory, *force, FormatOf(*output));
+  });
 
   auto paths = std::make_shared<std::vector<std::string>>();
   CLI::App* cat =

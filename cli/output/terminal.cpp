@@ -19,7 +19,12 @@ void WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     ssize_t done = write(fd, text.data(), text.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) _exit(errno == EPIPE ? kBrokenPipe : 1);
+    if (done < 0 && errno == EPIPE) _exit(kBrokenPipe);
+    if (done < 0) {
+      if (fd != STDERR_FILENO)
+        dprintf(STDERR_FILENO, "poolmark: writing the output: %s\n", std::strerror(errno));
+      _exit(1);
+    }
     text.remove_prefix(static_cast<size_t>(done));
   }
 }

@@ -69,11 +69,12 @@ int RunStacks(const RemoteOptions& options, bool validated);
 struct LoginOptions {
   std::string token;    // "-": from stdin
   std::string context;  // default: the cluster's name
+  std::string output = "table";
 };
 int RunLogin(const LoginOptions& options);
 int RunContexts(const std::string& output);
-int RunUseContext(const std::string& name);
-int RunForgetContext(const std::string& name);
+int RunUseContext(const std::string& name, const std::string& output);
+int RunForgetContext(const std::string& name, const std::string& output);
 
 int RunVersion(const RemoteOptions& options, bool client_only);
 int RunDoctor(const RemoteOptions& options);

@@ -15,24 +15,34 @@ int RunLogin(const LoginOptions& options) {
   std::signal(SIGPIPE,
               SIG_IGN);  // the TLS connection that only looks at certificates writes to a plain socket
   std::string token = options.token;
+  const Format format = FormatOf(options.output);
   if (token == "-") std::getline(std::cin, token);
   auto enrolled = rpc::Enroll(token);
-  if (!enrolled.ok()) return Fail(enrolled.status(), Format::kTable);
+  if (!enrolled.ok()) return Fail(enrolled.status(), format);
   if (enrolled->role == rpc::Role::kAgent) {
     return Fail(
         InvalidInput("login",
                      absl::StrCat("the token was for machine '", enrolled->name, "' and is used up now"),
                      "machines enrol with 'poolmark-agent join TOKEN'; make a new token"),
-        Format::kTable);
+        format);
   }
   auto store = rpc::ContextStore::Load(rpc::ContextStore::DefaultDir());
-  if (!store.ok()) return Fail(store.status(), Format::kTable);
+  if (!store.ok()) return Fail(store.status(), format);
   const std::string name = options.context.empty() ? enrolled->cluster : options.context;
   Status added =
       store->Add(name, enrolled->controller_address, enrolled->cluster, enrolled->identity, RealClock());
-  if (!added.ok()) return Fail(added, Format::kTable);
-  WriteOut(absl::StrCat("logged in to ", enrolled->cluster, " as ", enrolled->name, " (",
-                        rpc::RoleName(enrolled->role), "), context ", name, "\n"));
+  if (!added.ok()) return Fail(added, format);
+  if (format == Format::kTable) {
+    WriteOut(absl::StrCat("logged in to ", enrolled->cluster, " as ", enrolled->name, " (",
+                          rpc::RoleName(enrolled->role), "), context ", name, "\n"));
+  } else {
+    WriteOut(JsonText({{"context", name},
+                       {"cluster", enrolled->cluster},
+                       {"controller", enrolled->controller_address},
+                       {"name", enrolled->name},
+                       {"role", rpc::RoleName(enrolled->role)}},
+                      format));
+  }
   return kExitOk;
 }
 
@@ -75,18 +85,24 @@ int RunContexts(const std::string& output) {
   return kExitOk;
 }
 
-int RunUseContext(const std::string& name) {
+int RunUseContext(const std::string& name, const std::string& output) {
+  const Format format = FormatOf(output);
   auto store = rpc::ContextStore::Load(rpc::ContextStore::DefaultDir());
-  if (!store.ok()) return Fail(store.status(), Format::kTable);
+  if (!store.ok()) return Fail(store.status(), format);
   Status used = store->Use(name);
-  return used.ok() ? kExitOk : Fail(used, Format::kTable);
+  if (!used.ok()) return Fail(used, format);
+  if (format != Format::kTable) WriteOut(JsonText({{"context", name}, {"current", true}}, format));
+  return kExitOk;
 }
 
-int RunForgetContext(const std::string& name) {
+int RunForgetContext(const std::string& name, const std::string& output) {
+  const Format format = FormatOf(output);
   auto store = rpc::ContextStore::Load(rpc::ContextStore::DefaultDir());
-  if (!store.ok()) return Fail(store.status(), Format::kTable);
+  if (!store.ok()) return Fail(store.status(), format);
   Status removed = store->Remove(name);
-  return removed.ok() ? kExitOk : Fail(removed, Format::kTable);
+  if (!removed.ok()) return Fail(removed, format);
+  if (format != Format::kTable) WriteOut(JsonText({{"context", name}, {"forgotten", true}}, format));
+  return kExitOk;
 }
 
 }  // namespace poolmark::cli

@@ -77,6 +77,7 @@ void AddLogin(CLI::App& app, int& exit_code) {
       "Become a user of a cluster, with a token from 'poolmark-controller token create --user NAME'");
   login->add_option("TOKEN", options->token, "The token, or - to read it from stdin")->required();
   login->add_option("--context", options->context, "Name for it here (default: the cluster's)");
+  AddOutput(login, &options->output);
   login->callback([options, &exit_code] { exit_code = RunLogin(*options); });
 
   auto output = std::make_shared<std::string>("table");
@@ -88,11 +89,13 @@ void AddLogin(CLI::App& app, int& exit_code) {
   list->callback([output, &exit_code] { exit_code = RunContexts(*output); });
   CLI::App* use = context->add_subcommand("use", "Make one the current one");
   use->add_option("NAME", *name, "Context")->required();
-  use->callback([name, &exit_code] { exit_code = RunUseContext(*name); });
+  AddOutput(use, output.get());
+  use->callback([name, output, &exit_code] { exit_code = RunUseContext(*name, *output); });
   CLI::App* forget = context->add_subcommand(
       "forget", "Remove one with its key; the certificate stays valid until it expires or is revoked");
   forget->add_option("NAME", *name, "Context")->required();
-  forget->callback([name, &exit_code] { exit_code = RunForgetContext(*name); });
+  AddOutput(forget, output.get());
+  forget->callback([name, output, &exit_code] { exit_code = RunForgetContext(*name, *output); });
 }
 
 void AddSubmit(CLI::App& app, int& exit_code) {

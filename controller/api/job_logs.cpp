@@ -1,12 +1,16 @@
 #include "controller/api/job_logs.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/files.h"
+#include "common/base/json.h"
 #include "controller/runner/results_writer.h"
 
 namespace poolmark::controller {
@@ -30,11 +34,45 @@ Status NoSuchProcess(const v1::StreamJobLogsRequest& request, std::vector<std::s
       known.empty() ? "the job has no logs" : absl::StrCat("there are: ", absl::StrJoin(known, ", ")));
 }
 
+// Which machine a process of an ended job ran on, as the plan in its results says.
+class PlannedMachines {
+ public:
+  explicit PlannedMachines(const std::string& results_directory) {
+    auto text = ReadFile(JoinPath(results_directory, "plan.json"), 64u << 20);
+    auto plan = text.ok() ? ParseJson(*text) : Result<Json>(text.status());
+    if (!plan.ok() || !plan->is_object()) return;
+    head_ = plan->value("head", "");
+    for (const Json& machine : plan->value("load_machines", Json::array())) loads_.push_back(machine);
+    for (const Json& stack : plan->value("stacks", Json::array())) {
+      for (const Json& process : stack.value("processes", Json::array()))
+        planned_[process.value("id", "")] = process.value("machine", "");
+    }
+  }
+
+  // Loads are "<stack>.load-…" or, from several machines, "<stack>.load<which>-…"; what else the job started
+  // beside its stacks runs on the head.
+  std::string Of(const std::string& process) const {
+    if (const auto found = planned_.find(process); found != planned_.end()) return found->second;
+    const size_t at = process.find(".load");
+    if (at == std::string::npos) return head_;
+    const std::string number = process.substr(at + 5, process.find('-', at) - at - 5);
+    size_t which = 0;
+    if (!number.empty() && !absl::SimpleAtoi(number, &which)) return head_;
+    return which < loads_.size() ? loads_[which] : head_;
+  }
+
+ private:
+  std::string head_;
+  std::vector<std::string> loads_;
+  std::map<std::string, std::string> planned_;
+};
+
 Status SendStored(const JobManager& jobs, const std::string& job_id, const v1::StreamJobLogsRequest& request,
                   const std::function<bool(v1::StreamJobLogsResponse)>& write) {
   const std::string directory = ResultsDir(jobs.environment(), job_id);
   if (!FileExists(JoinPath(directory, "cycles"))) return NoSuchProcess(request, {});
   POOLMARK_ASSIGN_OR_RETURN(auto paths, ListTree(JoinPath(directory, "cycles")));
+  const PlannedMachines machines(directory);
   std::vector<std::string> known;
   bool found = false;
   for (const std::string& path : paths) {
@@ -42,7 +80,8 @@ Status SendStored(const JobManager& jobs, const std::string& job_id, const v1::S
     const size_t slash = path.rfind('/');
     const std::string process = path.substr(slash + 1, path.size() - slash - 5);
     known.push_back(process);
-    if (!Wanted(request, "", process)) continue;
+    const std::string machine = machines.Of(process);
+    if (!Wanted(request, machine, process)) continue;
     found = true;
     POOLMARK_ASSIGN_OR_RETURN(std::string text,
                               ReadFile(JoinPath(JoinPath(directory, "cycles"), path), 64u << 20));
@@ -51,6 +90,7 @@ Status SendStored(const JobManager& jobs, const std::string& job_id, const v1::S
                     : 0;
     for (; at < text.size(); at += kChunk) {
       v1::StreamJobLogsResponse chunk;
+      chunk.set_machine(machine);
       chunk.set_process(absl::StrCat(path.substr(0, path.find('/')), "/", process));
       chunk.set_offset(at);
       chunk.set_data(text.substr(at, kChunk));

@@ -67,18 +67,23 @@ TEST_CASE("errors for people and for programs") {
 }
 
 TEST_CASE("completions name commands and options at their level") {
-  CommandNode root{"poolmark",
-                   "",
-                   {{"--version", "v"}},
-                   {{"jobs", "it's all", {{"--output", "form"}, {"-o", "form"}}, {}},
-                    {"machine", "m", {}, {{"drain", "d", {}, {}}}}}};
+  CommandNode jobs{"jobs",
+                   "it's all",
+                   {{"--output", "form", true, {"table", "json"}}, {"--label", "l", true, {}}},
+                   {},
+                   {}};
+  CommandNode machine{"machine", "m", {}, {{"drain", "d", {}, {}, {"a", "b"}}}, {}};
+  CommandNode root{"poolmark", "", {{"--version", "v", false, {}}}, {jobs, machine}, {}};
   std::string bash = CompletionScript(root, "bash");
-  CHECK(bash.find("\"\") words=\"jobs machine --version\"") != std::string::npos);
-  CHECK(bash.find("\" machine drain\")") != std::string::npos);
-  CHECK(CompletionScript(root, "zsh").find("bashcompinit") != std::string::npos);
+  CHECK(bash.find("\"|\"*) words=\"jobs machine --version\"") != std::string::npos);
+  CHECK(bash.find("\" machine drain|\"*) words=\"a b\"") != std::string::npos);
+  CHECK(bash.find("\" jobs|--output\") words=\"table json\"") != std::string::npos);
+  CHECK(bash.find("\" jobs|--label\") words=\"\"") != std::string::npos);
+  CHECK(CompletionScript(root, "zsh").find("#compdef poolmark\n") == 0);
   std::string fish = CompletionScript(root, "fish");
   CHECK(fish.find("-a jobs -d 'it\\'s all'") != std::string::npos);
-  CHECK(fish.find("-l output") != std::string::npos);
+  CHECK(fish.find("-l output -x -a 'table json'") != std::string::npos);
+  CHECK(fish.find("-l label -r") != std::string::npos);
 }
 
 }  // namespace poolmark::cli
