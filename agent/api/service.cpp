@@ -64,6 +64,7 @@ FactsContext AgentService::MakeFactsContext() {
   FactsContext context;
   context.spawner = spawner_.get();
   context.work_dir = runs_->config().work_dir;
+  context.directories = runs_->config().directories;
   context.containment = runs_->containment();
   auto allow = process::AllowList::Load(runs_->config().allow_file);
   if (allow.ok()) context.executables = allow->names();

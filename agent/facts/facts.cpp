@@ -123,6 +123,12 @@ void FillNetwork(const FactsContext& context, v1::Facts* facts) {
   for (const uint32_t port : used) facts->add_used_ports(port);
 }
 
+std::optional<uint64_t> FreeBytes(const std::string& path) {
+  struct statvfs volume {};
+  if (path.empty() || ::statvfs(path.c_str(), &volume) != 0) return std::nullopt;
+  return static_cast<uint64_t>(volume.f_bavail) * volume.f_frsize;
+}
+
 }  // namespace
 
 v1::Facts ReadFacts(const FactsContext& context, std::vector<std::string>* notes) {
@@ -144,11 +150,20 @@ v1::Facts ReadFacts(const FactsContext& context, std::vector<std::string>* notes
     if (!tool.path().empty()) *facts.add_tools() = std::move(tool);
   }
   facts.set_work_dir(context.work_dir);
-  struct statvfs volume {};
-  if (!context.work_dir.empty() && ::statvfs(context.work_dir.c_str(), &volume) == 0) {
-    facts.set_work_dir_free_bytes(static_cast<uint64_t>(volume.f_bavail) * volume.f_frsize);
+  if (const auto bytes = FreeBytes(context.work_dir)) {
+    facts.set_work_dir_free_bytes(*bytes);
   } else if (!context.work_dir.empty()) {
     Note(notes, absl::StrCat("work directory ", context.work_dir, ": its free space could not be read"));
+  }
+  for (const std::string& path : context.directories) {
+    const auto bytes = FreeBytes(path);
+    if (!bytes) {
+      Note(notes, absl::StrCat("directory ", path, ": its free space could not be read"));
+      continue;
+    }
+    v1::Disk* disk = facts.add_disks();
+    disk->set_path(path);
+    disk->set_free_bytes(*bytes);
   }
   return facts;
 }

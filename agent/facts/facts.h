@@ -16,6 +16,7 @@ struct FactsContext {
   std::string root = "/";                // tests give a fixture tree
   Spawner* spawner = nullptr;            // null: no tool is run (tests, or a machine without tools)
   std::string work_dir;                  // where jobs' files lie
+  std::vector<std::string> directories;  // further places for disk tiers
   std::string containment;               // "cgroup2" or "subreaper", as the guard found it
   std::vector<std::string> executables;  // names the allow-list permits
   // Interface name -> addresses; null: getifaddrs.

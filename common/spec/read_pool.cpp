@@ -1,6 +1,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/units.h"
 #include "common/spec/read.h"
 #include "common/spec/yaml.h"
@@ -83,9 +84,11 @@ Result<PoolSpec> ReadPool(std::string_view yaml, const std::string& where, Error
       }
       if (machines->is_list() && pool.machines.empty())
         machines->Fail("is empty, at least one machine is needed");
-      if (head && !pool.head.empty() && !pool.machines.empty() && names.count(pool.head) == 0) {
+      // Without a good name among them the machines' own errors say enough.
+      if (head && !pool.head.empty() && !names.empty() && names.count(pool.head) == 0) {
         head->Fail(absl::StrCat("'", pool.head, "' is none of the machines"),
-                   absl::StrCat("did you mean '", pool.machines[0].name, "'?"));
+                   names.size() > 12 ? "name one of them"
+                                     : absl::StrCat("name one of them: ", absl::StrJoin(names, ", ")));
       }
       if (pool.head.empty() && !pool.machines.empty()) pool.head = pool.machines[0].name;
     }

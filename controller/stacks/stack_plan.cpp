@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/digest.h"
@@ -52,6 +54,7 @@ class StackPlanner {
     } else {
       CheckPublicStore();
     }
+    CheckReach();
     context_.instances = &instances_;
     SizeTiers(&plan);
     for (const Instance& instance : instances_) {
@@ -109,6 +112,22 @@ class StackPlanner {
     }
   }
 
+  // Where KV is to move between machines there must be two: with one, verification could never see it move.
+  void CheckReach() {
+    if (stack_.attach || stack_.strategy == spec::Strategy::kLocal ||
+        stack_.strategy == spec::Strategy::kOffload)
+      return;
+    std::set<std::string> machines;
+    for (const Instance& instance : instances_) {
+      if (LaunchStage(instance.process->role) == 2) machines.insert(instance.machine->name);
+    }
+    if (machines.size() != 1) return;
+    Refuse(absl::StrCat(stack_.strategy == spec::Strategy::kShared ? "shares KV between machines"
+                                                                   : "hands KV from machine to machine",
+                        ", and all its engines would run on ", *machines.begin()),
+           "give the pool a second machine that takes engines");
+  }
+
   // M13: parties of one store must write the same format.
   void CheckFormats() {
     for (const spec::ProcessTemplate& process : stack_.processes) {
@@ -138,6 +157,19 @@ class StackPlanner {
     }
   }
 
+  // What is free where a machine's disk tiers go; none where its agent does not offer that place.
+  static std::optional<uint64_t> FreeOnDisk(const v1::Facts& facts, const std::string& path) {
+    auto below = [&path](const std::string& place) {
+      return !place.empty() && (path == place || absl::StartsWith(path, absl::StrCat(place, "/")));
+    };
+    const v1::Disk* best = nullptr;
+    for (const v1::Disk& disk : facts.disks()) {
+      if (below(disk.path()) && (best == nullptr || disk.path().size() > best->path().size())) best = &disk;
+    }
+    if (best != nullptr) return best->free_bytes();
+    return std::nullopt;
+  }
+
   void CheckRdma() {
     for (const PoolMachine& machine : machines_) {
       if (!machine.takes_engines) continue;
@@ -160,6 +192,7 @@ class StackPlanner {
   // Sizes every tier on every machine that holds it, and refuses what does not fit.
   void SizeTiers(StackPlan* plan) {
     std::map<std::string, uint64_t> locked_total, memory_total, disk_total;
+    std::set<std::string> not_offered;          // machine and place already told of
     std::map<std::string, unsigned> owners_on;  // machine -> tier-holding instances, to share `auto`
     for (const spec::TierSpec& tier : stack_.tiers) {
       for (const Instance& instance : instances_) {
@@ -180,7 +213,21 @@ class StackPlanner {
                           (tier.source == spec::TierSource::kRemote && !instance.process->disk.empty());
         // A host tier is pinned for the GPU; a store keeps its keys in ordinary memory.
         const bool locked = tier.source == spec::TierSource::kHost && facts.has_memory_lockable_bytes();
-        const uint64_t limit = disk     ? facts.work_dir_free_bytes()
+        // Its own place, as the stack or the pool names it, else the work directory.
+        const std::string place = !disk ? ""
+                                  : instance.process->disk_path.empty()
+                                      ? machine.spec.disk
+                                      : Filled(instance, instance.process->disk_path);
+        const std::optional<uint64_t> free_on_disk =
+            place.empty() ? facts.work_dir_free_bytes() : FreeOnDisk(facts, place);
+        if (!free_on_disk) {
+          if (not_offered.insert(absl::StrCat(machine.name, place)).second)
+            Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "' would lie at '", place,
+                                "', which machine ", machine.name, " does not offer"),
+                   "add it, or a directory above it, below 'directories:' of that machine's agent.yaml");
+          continue;
+        }
+        const uint64_t limit = disk     ? *free_on_disk
                                : locked ? facts.memory_lockable_bytes()
                                         : facts.memory_available_bytes();
         uint64_t bytes = 0;
@@ -199,13 +246,13 @@ class StackPlanner {
         uint64_t& total = (disk ? disk_total : locked ? locked_total : memory_total)[machine.name];
         total += bytes;
         if (total > limit) {
-          Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "' needs ", FormatBytes(bytes),
-                              " on machine ", machine.name, ", which ",
-                              disk     ? "has free on disk "
-                              : locked ? "can lock "
-                                       : "has in memory ",
-                              FormatBytes(limit),
-                              total > bytes ? absl::StrCat(" (", FormatBytes(total), " together)") : ""),
+          Refuse(absl::StrCat(
+                     "tier ", source, " of '", tier.owner, "' needs ", FormatBytes(bytes), " on machine ",
+                     machine.name, ", which ", locked ? "can lock " : "has ", FormatBytes(limit),
+                     disk     ? absl::StrCat(" free on disk at ", place.empty() ? facts.work_dir() : place)
+                     : locked ? ""
+                              : " of memory free",
+                     total > bytes ? absl::StrCat(" (", FormatBytes(total), " together)") : ""),
                  disk     ? "lower the size or name another disk"
                  : locked ? "lower the size, or raise the machine's memlock limit"
                           : "lower the size");
@@ -264,7 +311,7 @@ class StackPlanner {
       const bool amd = !gpus.empty() && gpus.Get(0).vendor() == "amd";
       spec.set_gpu_vendor(gpus.empty() ? "" : gpus.Get(0).vendor());
       (*spec.mutable_env())[amd ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"] =
-          Filled(instance, "${gpus}");
+          Filled(instance, "${gpu_indexes}");
     }
     for (const auto& [variable, secret] : process.secrets) (*spec.mutable_secrets())[variable] = secret;
     for (const auto& [name, port] : instance.ports) spec.add_ports(port);

@@ -58,9 +58,12 @@ Json FactsView(const v1::Facts& facts) {
               {"gpus", Json::array()},
               {"nics", Json::array()},
               {"rdma", Json::array()},
+              {"disks", Json::array()},
               {"drives", Json::array()},
               {"tools", Json::array()}};
   if (facts.has_memory_lockable_bytes()) out["memory_lockable_bytes"] = facts.memory_lockable_bytes();
+  for (const auto& disk : facts.disks())
+    out["disks"].push_back({{"path", Text(disk.path())}, {"free_bytes", disk.free_bytes()}});
   for (const auto& gpu : facts.gpus())
     out["gpus"].push_back({{"vendor", Text(gpu.vendor())},
                            {"model", Text(gpu.model())},

@@ -1,5 +1,6 @@
 #include "controller/steps/plan.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -30,6 +31,13 @@ MachineFacts Machine(const std::string& name, const std::string& gpu = "", int g
     one->set_model(gpu);
   }
   return machine;
+}
+
+// A place for disk tiers that the machine's agent.yaml names.
+void Offer(MachineFacts* machine, const std::string& path, uint64_t free_bytes) {
+  v1::Disk* disk = machine->facts.add_disks();
+  disk->set_path(path);
+  disk->set_free_bytes(free_bytes);
 }
 
 struct Case {
@@ -84,8 +92,10 @@ TEST_CASE("every shipped stack on simulated engines can be planned", "[A1][A2][A
     CAPTURE(name);
     Case c;
     c.stacks = std::string("[{use: ") + name + ", as: s}]";
-    if (std::string(name) == "sim-shared-dir")
+    if (std::string(name) == "sim-shared-dir") {
       c.stacks = "[{use: sim-shared-dir, as: s, set: {directory: /srv/kv}}]";
+      for (MachineFacts& machine : c.machines) Offer(&machine, "/srv", 1ull << 40);
+    }
     Errors refusals;
     auto plan = PlanOf(c, &refusals);
     for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
@@ -172,6 +182,10 @@ TEST_CASE("GPUs are handed out per engine and not beyond what a machine has", "[
   REQUIRE(plan.ok());
   CHECK(plan->stacks[0].gpus == 8);
   CHECK(plan->stacks[0].processes[0].spec.env().at("CUDA_VISIBLE_DEVICES") == "0,1,2,3");
+  c.machines[1] = Machine("n1", "H200", 8);
+  CHECK(RefusalsOf(c).find(
+            "machine n0 has nvidia H100, machine n1 has nvidia H200: a pool uses one GPU family") !=
+        std::string::npos);
   c.machines[1] = Machine("n1", "H100", 2);
   CHECK(RefusalsOf(c).find("engine asks for 4 GPUs, machine n1 has 2") != std::string::npos);
 }
@@ -187,7 +201,8 @@ TEST_CASE("a plan that cannot work is refused with every reason at once", "[C5][
   for (const char* expected :
        {"a pool uses one GPU family", "moves KV over RDMA, machine n0 has no RDMA port",
         "tier host of 'engine' needs 64GiB on machine n0, which can lock 32GiB",
-        "tier storage of 'engine' needs 1TiB on machine n1, which has free on disk 100GiB"}) {
+        "tier storage of 'engine' needs 1TiB on machine n1, which has 100GiB free on disk at "
+        "/var/lib/poolmark/agent/jobs"}) {
     CAPTURE(expected);
     CHECK(text.find(expected) != std::string::npos);
   }
@@ -201,6 +216,82 @@ TEST_CASE("a plan that cannot work is refused with every reason at once", "[C5][
       "trtllm-serve, ports: [http], gpus: 1}]\nentry: engine.http\n";
   trt.machines = {Machine("n0", "MI300X", 8, "amd"), Machine("n1", "MI300X", 8, "amd")};
   CHECK(RefusalsOf(trt).find("TensorRT-LLM does not run on AMD GPUs") != std::string::npos);
+}
+
+TEST_CASE("a disk tier is sized by the disk that the pool names, and only where its agent offers it",
+          "[C4][C5]") {
+  Case c;
+  c.stack =
+      "version: 1\nstrategy: offload\nengine: sim\nparams: {disk: 1TiB}\n"
+      "tiers: [{source: storage, size: \"${disk}\", owner: engine}]\n"
+      "processes: [{name: engine, role: engine, exec: x, ports: [http], disk: kv}]\nentry: engine.http\n";
+  c.pool =
+      "version: 1\nhead: n0\nmachines: [{name: n0, disk: /nvme/poolmark}, {name: n1, disk: "
+      "/nvme/poolmark}]\n";
+  Offer(&c.machines[0], "/nvme", 2ull << 40);
+  std::string text = RefusalsOf(c);
+  INFO(text);
+  CHECK(text.find("tier storage of 'engine' would lie at '/nvme/poolmark', which machine n1 does not offer: "
+                  "add it, or "
+                  "a directory above it, below 'directories:'") != std::string::npos);
+  CHECK(text.find("machine n0") == std::string::npos);
+  Offer(&c.machines[1], "/nvme", 512ull << 30);
+  text = RefusalsOf(c);
+  CHECK(text.find("tier storage of 'engine' needs 1TiB on machine n1, which has 512GiB free on disk at "
+                  "/nvme/poolmark") != std::string::npos);
+  c.stacks = "[{use: stack.yaml, as: s, set: {disk: auto}}]";
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  CHECK(plan->checks.at("n0").disk_tier_bytes() == 1ull << 40);
+  CHECK(plan->checks.at("n1").disk_tier_bytes() == 256ull << 30);
+}
+
+TEST_CASE("a shipped stack takes as many GPUs as it is set to, and tells its engine the number", "[C2][A7]") {
+  for (const char* stack : {"vllm-local", "sglang-hicache-offload"}) {
+    for (const char* count : {"8", "2"}) {
+      Case c;
+      c.stacks = std::string("[{use: ") + stack + ", as: s, set: {model: /m, gpus: \"" + count + "\"}}]";
+      c.machines = {Machine("n0", "H100", std::stoi(count)), Machine("n1", "H100", std::stoi(count))};
+      Errors refusals;
+      auto plan = PlanOf(c, &refusals);
+      for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
+      REQUIRE(plan.ok());
+      for (const PlannedProcess& process : plan->stacks[0].processes) {
+        if (process.role != spec::Role::kEngine) continue;
+        CHECK(process.spec.gpus_size() == std::stoi(count));
+        const auto& argv = process.spec.argv();
+        auto flag = std::find_if(argv.begin(), argv.end(), [](const std::string& word) {
+          return word == "--tensor-parallel-size" || word == "--tp-size";
+        });
+        REQUIRE(flag != argv.end());
+        CHECK(*(flag + 1) == count);
+      }
+    }
+    Case c;
+    c.stacks = std::string("[{use: ") + stack + ", as: s, set: {model: /m, gpus: many}}]";
+    c.machines = {Machine("n0", "H100", 8), Machine("n1", "H100", 8)};
+    CHECK(RefusalsOf(c).find("parameter gpus is 'many', a whole number from 0 to 1024 is needed") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("KV that is to move between machines needs two of them", "[C5][C19][C20]") {
+  for (const char* stack : {"sim-shared", "sim-split", "sim-split-offload"}) {
+    Case c;
+    c.stacks = std::string("[{use: ") + stack + ", as: s}]";
+    c.pool = "version: 1\nhead: n0\nmachines: [{name: n0}, {name: n1, gpus: 0}]\n";
+    const std::string text = RefusalsOf(c);
+    INFO(text);
+    CHECK(text.find("all its engines would run on n0: give the pool a second machine") != std::string::npos);
+  }
+  for (const char* stack : {"sim-local", "sim-offload"}) {
+    Case c;
+    c.stacks = std::string("[{use: ") + stack + ", as: s}]";
+    c.pool = "version: 1\nhead: n0\nmachines: [{name: n0}]\n";
+    Errors refusals;
+    CHECK(PlanOf(c, &refusals).ok());
+  }
 }
 
 TEST_CASE("parties of one store that write another format are refused", "[I5][C5]") {
@@ -339,6 +430,7 @@ TEST_CASE("every shipped stack can be planned on machines that have what it need
       machine.facts.set_memory_lockable_bytes(512ull << 30);
       machine.facts.set_memory_available_bytes(1ull << 40);
       machine.facts.set_work_dir_free_bytes(4ull << 40);
+      Offer(&machine, "/srv", 1ull << 40);
     }
     Errors refusals;
     auto plan = PlanOf(c, &refusals);
