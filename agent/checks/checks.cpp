@@ -15,22 +15,23 @@ constexpr size_t kMaxText = 8u << 10;
 struct Entry {
   const char* id;
   Finding (*run)(const v1::CheckPlan&, const CheckContext&);
+  const char* source;  // what it reads: the evidence where nothing there said more
 };
 constexpr Entry kChecks[] = {
-    {"clock", CheckClock},
-    {"tools", CheckTools},
-    {"executables", CheckExecutables},
-    {"secrets", CheckSecrets},
-    {"gpu_family", CheckGpuFamily},
-    {"nvlink", CheckNvlink},
-    {"rdma_ports", CheckRdmaPorts},
-    {"mtu", CheckMtu},
-    {"memlock", CheckMemlock},
-    {"disk_space", CheckDiskSpace},
-    {"ports_free", CheckPortsFree},
-    {"public_ports", CheckPublicPorts},
-    {"secrets_in_ps", CheckSecretsInPs},
-    {"leftovers", CheckLeftovers},
+    {"clock", CheckClock, "chronyc -c tracking, adjtimex"},
+    {"tools", CheckTools, "PATH"},
+    {"executables", CheckExecutables, "the agent's allow-list"},
+    {"secrets", CheckSecrets, "the agent's secrets directory and credentials"},
+    {"gpu_family", CheckGpuFamily, "nvidia-smi, amd-smi, rocm-smi, /sys/bus/pci/devices"},
+    {"nvlink", CheckNvlink, "nvidia-smi -q -x, nvidia-imex-ctl -N, /etc/nvidia-imex/nodes_config.cfg"},
+    {"rdma_ports", CheckRdmaPorts, "/sys/class/infiniband"},
+    {"mtu", CheckMtu, "/sys/class/net, the interfaces' addresses, ping -M do"},
+    {"memlock", CheckMemlock, "/proc/self/limits, /proc/meminfo, memory.max"},
+    {"disk_space", CheckDiskSpace, "statvfs"},
+    {"ports_free", CheckPortsFree, "/proc/net/tcp, /proc/net/tcp6, bind"},
+    {"public_ports", CheckPublicPorts, "/proc/net/tcp, /proc/net/tcp6, /proc/<pid>/fd"},
+    {"secrets_in_ps", CheckSecretsInPs, "/proc/<pid>/cmdline"},
+    {"leftovers", CheckLeftovers, "ledgers, /proc, /dev/shm, /tmp"},
 };
 
 v1::CheckResult ToResult(const std::string& id, const CheckContext& context, const Finding& finding,
@@ -72,7 +73,9 @@ void RunChecks(const v1::CheckPlan& plan, const std::vector<std::string>& only, 
     if (stop.stop_requested()) return;
     if (!only.empty() && std::find(only.begin(), only.end(), entry.id) == only.end()) continue;
     const Nanoseconds start = context.clock->Steady();
-    const Finding finding = entry.run(plan, context);
+    Finding finding = entry.run(plan, context);
+    if (finding.evidence.empty() && finding.outcome != v1::OUTCOME_SKIPPED)
+      finding.evidence = absl::StrCat("read: ", entry.source);
     emit(ToResult(entry.id, context, finding, context.clock->Steady() - start));
   }
 }

@@ -1,7 +1,9 @@
 // What earlier runs or strangers left: what our ledgers still hold, processes that carry a job's mark,
 // engine-like processes of others, shared memory segments and directories that engines leave behind. Ours
-// fail the check; all others are named and never touched.
+// fail the check; all others are named and never touched: one by one in the evidence, by program in what was
+// observed.
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "agent/checks/each.h"
@@ -33,13 +35,56 @@ bool RunsEngineModule(const std::string& cmdline) {
   return false;
 }
 
+// What is not ours, told in a line however much of it there is.
+class Strangers {
+ public:
+  void AddProcess(const std::string& name, int pid, bool of_a_job) {
+    programs_[name].push_back(pid);
+    of_jobs_ += of_a_job;
+    Tell(absl::StrCat("pid ", pid, " (", name, ")",
+                      of_a_job ? " with the mark of a job that no ledger here names" : ""));
+  }
+  void AddPath(const std::string& path) {
+    paths_.push_back(path);
+    Tell(path);
+  }
+  bool empty() const { return programs_.empty() && paths_.empty(); }
+  const std::string& evidence() const { return evidence_; }
+
+  // "redis-server (3: pids 5, 6, …), vllm (pid 900), /dev/shm/x; 2 processes belong to jobs of another
+  // agent".
+  std::string Summary() const {
+    std::vector<std::string> items;
+    for (const auto& [name, pids] : programs_) {
+      items.push_back(pids.size() == 1 ? absl::StrCat(name, " (pid ", pids[0], ")")
+                                       : absl::StrCat(name, " (", pids.size(), ": pids ", pids[0], ", ",
+                                                      pids[1], pids.size() > 2 ? ", …)" : ")"));
+    }
+    std::string text = Shorten(items, 4);
+    if (!paths_.empty()) absl::StrAppend(&text, text.empty() ? "" : ", ", Shorten(paths_, 3));
+    if (of_jobs_ > 0)
+      absl::StrAppend(&text, "; ", of_jobs_, of_jobs_ == 1 ? " process belongs" : " processes belong",
+                      " to jobs of another agent");
+    return text;
+  }
+
+ private:
+  void Tell(const std::string& line) { AddLine(&evidence_, "not ours: " + line); }
+
+  std::map<std::string, std::vector<int>> programs_;
+  std::vector<std::string> paths_;
+  size_t of_jobs_ = 0;
+  std::string evidence_;
+};
+
 }  // namespace
 
 Finding CheckLeftovers(const v1::CheckPlan&, const CheckContext& context) {
   Finding finding;
   finding.expected = "nothing left of earlier jobs; strangers' engines and segments named";
   const std::string& root = context.facts.root;
-  std::vector<std::string> ours, strangers;
+  std::vector<std::string> ours;
+  Strangers strangers;
   if (context.ledger_leftovers) ours = context.ledger_leftovers();
   const std::set<int> job = context.job_pids ? context.job_pids() : std::set<int>{};
   for (const int pid : ReadPids(root)) {
@@ -54,26 +99,25 @@ Finding CheckLeftovers(const v1::CheckPlan&, const CheckContext& context) {
     const std::string words = environment.ok() ? std::string(1, '\0') + *environment : "";
     if (words.find(std::string("\0POOLMARK_RUN=", 14)) != std::string::npos) {
       // another agent's, on a machine that has several, or one whose ledger was lost
-      strangers.push_back(
-          absl::StrCat("pid ", pid, " (", name, ") with the mark of a job that no ledger here names"));
+      strangers.AddProcess(name, pid, true);
     } else if (LooksLikeEngine(command) || LooksLikeEngine(name) || RunsEngineModule(cmdline)) {
-      strangers.push_back(absl::StrCat("pid ", pid, " (", name, ")"));
+      strangers.AddProcess(name, pid, false);
     }
   }
   for (const std::string& name : Entries(root, "/dev/shm")) {
     if (StartsWithAny(name, {"lmcache", "vllm", "psm_", "nccl-", "sem.mp-", "mooncake", "sglang"}))
-      strangers.push_back("/dev/shm/" + name);
+      strangers.AddPath("/dev/shm/" + name);
   }
   for (const std::string& name : Entries(root, "/tmp")) {
     if (StartsWithAny(name, {"vllm_dist_", "lmcache_prometheus", "lmcache_", "torchelastic_"}))
-      strangers.push_back("/tmp/" + name);
+      strangers.AddPath("/tmp/" + name);
   }
   for (const std::string& line : ours) AddLine(&finding.evidence, line);
-  for (const std::string& line : strangers) AddLine(&finding.evidence, "not ours: " + line);
+  if (!strangers.empty()) AddLine(&finding.evidence, strangers.evidence());
   finding.observed = "none";
   if (!strangers.empty()) {
     finding.outcome = v1::OUTCOME_NOTE;
-    finding.observed = absl::StrCat("not ours: ", Shorten(strangers, 8));
+    finding.observed = absl::StrCat("not ours: ", strangers.Summary());
     finding.hint = "they may use memory, GPUs and the network during the measurement";
   }
   if (!ours.empty()) {

@@ -242,7 +242,7 @@ std::optional<JobRunner::Decision> JobRunner::DoLaunch(const StoredJob& job) {
   change.position->set_done_repeats(static_cast<uint32_t>(done->size()));
   change.position->set_total_repeats(TotalRepeats(planned_->plan));
   change.message = absl::StrCat("cycle ", cycle_number_, ": launching stack ", cycle_->stack, " for ",
-                                cycle_->repeats.size(), " repeats");
+                                cycle_->repeats.size(), cycle_->repeats.size() == 1 ? " repeat" : " repeats");
   (void)environment_.store->Update(job_id_, change);
   // A lease is renewed by heartbeats alone; after a restart of this controller it is asked for again, which
   // the agent answers with what it has.

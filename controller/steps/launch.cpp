@@ -11,7 +11,7 @@
 namespace poolmark::controller {
 namespace {
 
-constexpr const char* kStageNames[kLaunchStages] = {"stores", "caches", "engines", "routers"};
+constexpr const char* kStageNames[kLaunchStages] = {"store", "cache", "engine", "router"};
 
 }  // namespace
 
@@ -75,7 +75,8 @@ StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessW
     }
     if (ids.empty()) continue;
     for (const auto& [machine, list] : by_machine) machines.push_back(machine);
-    run->Note("process", absl::StrCat("starting ", ids.size(), " ", kStageNames[stage]));
+    run->Note("process",
+              absl::StrCat("starting ", ids.size(), " ", kStageNames[stage], ids.size() == 1 ? "" : "s"));
     StepOutcome failure;
     std::mutex mutex;  // failure, run->tools
     bool makers = false;

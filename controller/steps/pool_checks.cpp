@@ -35,7 +35,7 @@ v1::CheckResult CheckClocks(const std::map<std::string, MachineView>& machines) 
       unknown.push_back(name);
       continue;
     }
-    // Against the controller's clock; the uncertainty counts against the machine.
+    // Against the controller's clock. Preflight asks again until the uncertainty is small beside the limits.
     const Nanoseconds offset = machine.clock->offset;
     evidence.push_back(
         absl::StrCat(name, " ", Milliseconds(offset), " (+-", Milliseconds(machine.clock->uncertainty), ")"));
@@ -71,14 +71,19 @@ v1::CheckResult CheckClocks(const std::map<std::string, MachineView>& machines) 
 v1::CheckResult CheckGpuFamily(const std::map<std::string, MachineView>& machines) {
   v1::CheckResult result = Start("gpu_family", "one vendor and one GPU model in the whole pool");
   std::map<std::string, std::set<std::string>> families;
+  std::vector<std::string> evidence;
   size_t gpus = 0;
   for (const auto& [name, machine] : machines) {
     if (!machine.has_engines) continue;
+    evidence.push_back(
+        absl::StrCat(name, ": ", machine.facts.gpus_size(), " GPUs",
+                     machine.facts.gpu_tool().empty() ? "" : absl::StrCat(" by ", machine.facts.gpu_tool())));
     for (const v1::Gpu& gpu : machine.facts.gpus()) {
       families[absl::StrCat(gpu.vendor(), " ", gpu.model())].insert(name);
       ++gpus;
     }
   }
+  result.set_evidence(absl::StrJoin(evidence, ", "));
   if (families.empty()) {
     result.set_outcome(v1::OUTCOME_SKIPPED);
     result.set_observed("no machine of this pool has a GPU");
@@ -96,9 +101,14 @@ v1::CheckResult CheckGpuFamily(const std::map<std::string, MachineView>& machine
 v1::CheckResult CheckMtu(const std::map<std::string, MachineView>& machines) {
   v1::CheckResult result = Start("mtu_equal", "one MTU on all network devices the pool uses");
   std::map<uint32_t, std::vector<std::string>> found;
-  std::vector<std::string> unknown;
+  std::vector<std::string> unknown, evidence;
   for (const auto& [name, machine] : machines) {
     bool any = false;
+    std::vector<std::string> devices;
+    for (const v1::Nic& nic : machine.facts.nics())
+      devices.push_back(
+          absl::StrCat(nic.name(), " ", nic.mtu(), nic.address().empty() ? "" : " ", nic.address()));
+    evidence.push_back(absl::StrCat(name, ": ", absl::StrJoin(devices, ", ")));
     for (const v1::Nic& nic : machine.facts.nics()) {
       const bool carries = std::find(nic.addresses().begin(), nic.addresses().end(), machine.address) !=
                                nic.addresses().end() ||
@@ -126,6 +136,7 @@ v1::CheckResult CheckMtu(const std::map<std::string, MachineView>& machines) {
     }
     if (!any) unknown.push_back(absl::StrCat(name, " (", machine.address, ")"));
   }
+  result.set_evidence(absl::StrJoin(evidence, "; "));
   if (!unknown.empty()) {
     result.set_outcome(v1::OUTCOME_NOT_MEASURED);
     result.set_observed(

@@ -1,7 +1,7 @@
 """A container engine that behaves, without containers: a socket that runs each "container" as a process of its own, outside of
-whoever asked, and a command (`docker`) that asks it as docker's client does. Containers live on when the client is killed;
-names conflict; labels are kept; stop, rm and inspect work. It proves our side of the contract, not docker's: results of
-tests with it say so."""
+whoever asked, and a command (`docker` or `podman`) that asks it as that client does, with its words and exit codes (recorded
+from docker 28.2.2 and podman 4.3.1). Containers live on when the client is killed; names conflict; labels are kept; stop, rm
+and inspect work. It proves our side of the contract, not docker's or podman's: results of tests with it say so."""
 import json
 import os
 import pathlib
@@ -29,12 +29,20 @@ sys.exit(125)
 """
 
 
+ABSENT = {"docker": ("Error response from daemon: No such container: {name}\n", 1), "podman": ("Error: inspecting object: no such container {name}\n", 125)}
+TAKEN = {"docker": "docker: Error response from daemon: Conflict. The container name \"/{name}\" is already in use by container \"38b4f1e6\".\n",
+         "podman": "Error: creating container storage: the container name \"{name}\" is already in use by 38b4f1e6. You have to remove that "
+                   "container to be able to reuse that name: that name is already in use\n"}
+NO_IMAGE = {"docker": "Unable to find image '{name}' locally\n", "podman": "Error: short-name \"{name}\" did not resolve to an alias\n"}
+
+
 class FakeEngine:
-    def __init__(self, directory, images):
+    def __init__(self, directory, images, dialect="docker"):
+        self.dialect = dialect
         self.images = {name: str(program) for name, program in images.items()}  # the entry point of each
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True)
-        self.client = self.directory / "docker"
+        self.client = self.directory / dialect
         path = str(self.directory / "socket")
         self.client.write_text(CLIENT.format(python=sys.executable, socket=path))
         self.client.chmod(0o755)
@@ -87,8 +95,13 @@ class FakeEngine:
             elif argv[0] == "inspect":
                 container = self.containers.get(argv[-1])
                 if container is None:
-                    say(out=f"Error: No such container: {argv[-1]}\n", error=1)
-                    return say(exit=1)
+                    words, code = ABSENT[self.dialect]
+                    if self.dialect == "docker":
+                        say(out="\n")
+                    say(out=words.format(name=argv[-1]), error=1)
+                    return say(exit=code)
+                if self.dialect == "podman":  # as without root: its warnings must not hide the label
+                    say(out='time="2026-11-30T10:00:00Z" level=warning msg="The cgroupv2 manager is set to systemd"\n', error=1)
                 say(out=container["labels"].get("poolmark.run", "") + "\n")
                 say(exit=0)
             elif argv[0] == "stop":
@@ -127,10 +140,10 @@ class FakeEngine:
             argv = argv[2:]
         name = options["--name"]
         if name in self.containers:
-            say(out=f"Conflict. The container name \"/{name}\" is already in use\n", error=1)
+            say(out=TAKEN[self.dialect].format(name=name), error=1)
             return say(exit=125)
         if argv[0] not in self.images:
-            say(out=f"Unable to find image '{argv[0]}'\n", error=1)
+            say(out=NO_IMAGE[self.dialect].format(name=argv[0]), error=1)
             return say(exit=125)
         labels = dict(label.split("=", 1) for label in options["--label"])
         env = {word: request["env"][word] for word in options["--env"] if word in request["env"]}

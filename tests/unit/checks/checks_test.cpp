@@ -47,9 +47,14 @@ struct Machine {
     CHECK(out.id() == id);
     CHECK(out.machine() == "n1");
     INFO(out.ShortDebugString());
-    // every failure says what to do
-    CHECK((out.outcome() != v1::OUTCOME_FAIL || !out.hint().empty()));
     CHECK_FALSE(out.observed().empty());
+    // Everything but "does not apply" says what was expected and what was read; what stops or weakens a job
+    // also what to do.
+    if (out.outcome() != v1::OUTCOME_SKIPPED && id != "telepathy") {
+      CHECK_FALSE(out.expected().empty());
+      CHECK_FALSE(out.evidence().empty());
+      CHECK((out.outcome() == v1::OUTCOME_PASS || !out.hint().empty()));
+    }
     return out;
   }
 };
@@ -347,7 +352,8 @@ TEST_CASE("leftovers: ours fail, strangers are named", "[C27]") {
   Machine machine("nvidia-connectx");
   auto result = machine.Run("leftovers");
   CHECK(result.outcome() == v1::OUTCOME_NOTE);  // somebody's vllm
-  CHECK(Has(result.observed(), "pid 900 (vllm)"));
+  CHECK(Has(result.observed(), "vllm (pid 900)"));
+  CHECK(Has(result.evidence(), "not ours: pid 900 (vllm)"));
   machine.context.job_pids = [] { return std::set<int>{900, 901, 902}; };
   CHECK(machine.Run("leftovers").outcome() == v1::OUTCOME_PASS);
   machine.context.ledger_leftovers = [] {
@@ -368,4 +374,18 @@ TEST_CASE("leftovers: ours fail, strangers are named", "[C27]") {
   CHECK(Has(result.observed(), "/dev/shm/lmcache_segment"));
   CHECK(Has(result.observed(), "/tmp/vllm_dist_1"));
   CHECK_FALSE(Has(result.observed(), "other"));
+  // Another cluster's job on the same kernel: a line, however many processes it has; each is in the evidence.
+  for (int pid = 300; pid < 340; ++pid) {
+    const std::string proc = dir / ("proc/" + std::to_string(pid));
+    REQUIRE(MakeDirs(proc).ok());
+    REQUIRE(AtomicWriteFile(proc + "/cmdline", std::string("poolmark-sim\0engine\0", 20)).ok());
+    REQUIRE(AtomicWriteFile(proc + "/comm", "poolmark-sim\n").ok());
+    REQUIRE(AtomicWriteFile(proc + "/environ", std::string("A=1\0POOLMARK_RUN=other-e1\0", 26)).ok());
+  }
+  result = strangers.Run("leftovers");
+  INFO(result.observed());
+  CHECK(Has(result.observed(), "poolmark-sim (40: pids 300, 301, …)"));
+  CHECK(Has(result.observed(), "40 processes belong to jobs of another agent"));
+  CHECK(result.observed().size() < 250);
+  CHECK(Has(result.evidence(), "pid 339 (poolmark-sim) with the mark of a job that no ledger here names"));
 }
