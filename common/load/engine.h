@@ -50,8 +50,8 @@ struct LoadResult {
   WindowBounds window;
 };
 
-// Files in out_dir: requests.jsonl.zst, timeline.jsonl, load.json. A file that cannot be written (a full disk)
-// costs no figures: the summary says so in files_error.
+// Files in out_dir: requests.jsonl.zst, timeline.jsonl, load.json. A file that cannot be written (a full
+// disk) costs no figures: the summary says so in files_error.
 Result<LoadResult> RunLoad(LoadOptions options, SessionSource& source, const RunSettings& settings);
 
 }  // namespace poolmark::load

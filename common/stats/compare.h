@@ -13,8 +13,8 @@ std::string_view ComparisonName(Comparison comparison);
 struct PairedResult {
   Comparison verdict = Comparison::kUnderpowered;
   uint64_t pairs = 0;
-  std::optional<double> relative;   // mean over pairs of candidate / baseline - 1
-  bool from_zero = false;           // a baseline of 0: no relative change, the verdict is that of the difference
+  std::optional<double> relative;  // mean over pairs of candidate / baseline - 1
+  bool from_zero = false;  // a baseline of 0: no relative change, the verdict is that of the difference
   std::optional<double> low, high;  // 95 % Student-t
   // Underpowered: pairs after which an interval of the spread seen so far would be no wider than the margin.
   // Nothing where fewer than two pairs show no spread, or where more than 1 000 would be needed.

@@ -100,8 +100,8 @@ Record ContainerRequest(GuardFixture& fixture, const Engine& engine) {
   REQUIRE(AtomicWriteFile(fixture.dir("secrets/hf"), "hf_CANARY", 0600).ok());
   spec.secrets = {{"HF_TOKEN", "hf"}};
   process::LaunchPlace place{fixture.run_name(), "job-1", fixture.work_dir(), fixture.work_dir(), 1, {}, {}};
-  auto record = process::MakeBackend(spec.backend)
-                    ->Compose(spec, place, *allow, Secrets(fixture.dir("secrets"), ""));
+  auto record =
+      process::MakeBackend(spec.backend)->Compose(spec, place, *allow, Secrets(fixture.dir("secrets"), ""));
   REQUIRE(record.ok());
   record->Add("epoch", 3);
   return *record;
