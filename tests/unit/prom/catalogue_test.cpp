@@ -43,7 +43,8 @@ TEST_CASE("versions compare by their numbers", "[F4]") {
   }
 }
 
-TEST_CASE("the shipped catalogue loads, with the dialects of the methodology", "[F3][F5][F6][F7][F8][F9][F11]") {
+TEST_CASE("the shipped catalogue loads, with the dialects of the methodology",
+          "[F3][F5][F6][F7][F8][F9][F11]") {
   const Catalogue catalogue = Shipped();
   for (const char* name : {"vllm", "sglang", "trtllm", "llama-cpp", "sim", "lmcache-mp", "lmcache-blend",
                            "mooncake", "redis", "vllm-router", "sglang-router", "dynamo", "epp",
