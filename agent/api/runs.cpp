@@ -192,7 +192,9 @@ Result<std::shared_ptr<ActiveRun>> Runs::Acquire(const std::string& job, uint64_
     mine->RaiseEpoch(epoch);
     return mine;
   }
-  if (HadLease(job, epoch)) {
+  const bool ended_before =
+      std::find(without_run_.begin(), without_run_.end(), std::pair(job, epoch)) != without_run_.end();
+  if (ended_before || HadLease(job, epoch)) {
     return Refused("lease_ended", absl::StrCat("job ", job, " with epoch ", epoch, " was torn down here"),
                    "a new lease needs a higher epoch");
   }
@@ -296,6 +298,22 @@ Result<RunInfo> Runs::FindInfo(const std::string& job, uint64_t epoch) {
   if (newest) return *newest;
   return Refused("no_lease",
                  absl::StrCat("job ", job, " with epoch ", epoch, " left nothing on this machine"), "");
+}
+
+Status Runs::EndWithoutRun(const std::string& job, uint64_t epoch) {
+  std::lock_guard one_at_a_time(acquire_mutex_);
+  bool known = false, newest = false;
+  {
+    std::lock_guard lock(mutex_);
+    known = ActiveOf(job) != nullptr || epoch < max_epoch_ || (epoch == max_epoch_ && job != max_job_);
+    newest = epoch > max_epoch_ && active_.empty();
+  }
+  if (known) return Find(job, epoch).status();
+  if (FindInfo(job, epoch).ok()) return Unavailable("lease", "its run is ending", "ask again");
+  if (newest) POOLMARK_RETURN_IF_ERROR(PersistEpoch(job, epoch));
+  without_run_.emplace_back(job, epoch);
+  if (without_run_.size() > 100) without_run_.pop_front();
+  return absl::OkStatus();
 }
 
 bool Runs::IsOutdone(const std::string& job, uint64_t epoch) const {

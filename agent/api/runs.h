@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "agent/api/active_run.h"
@@ -55,6 +56,10 @@ class Runs {
   bool IsOutdone(const std::string& job, uint64_t epoch) const;
   // The same, also when it has ended: its directory. A higher epoch than the run's is the same job's, later.
   Result<RunInfo> FindInfo(const std::string& job, uint64_t epoch);
+  // For tear-downs of a lease that was never taken here (the agent was away when it was granted): OK when no
+  // ledger knows the job, and a call for that lease that is still on its way is refused from here on. Else
+  // what Find says.
+  Status EndWithoutRun(const std::string& job, uint64_t epoch);
   // The run whose guard lives, if any; for heartbeats.
   std::shared_ptr<ActiveRun> Current();
   // The controller's answer renewed the lease.
@@ -93,6 +98,8 @@ class Runs {
   const std::optional<unsigned> uid_;
   const std::optional<unsigned> gid_;
   std::mutex acquire_mutex_;  // one Acquire at a time; taken before mutex_
+  // Leases that ended before they were taken; guarded by acquire_mutex_.
+  std::deque<std::pair<std::string, uint64_t>> without_run_;
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable_any changed_;
   uint64_t max_epoch_ = 0;

@@ -105,6 +105,8 @@ std::optional<JobRunner::Decision> JobRunner::Stopped() {
 }
 
 std::optional<JobRunner::Decision> JobRunner::Decide(const StepOutcome& outcome) {
+  // While the controller ends, a call may fail of it before the step hears of it: no fault of the pool.
+  if (!outcome.passed() && shutdown_.stop_requested()) return std::nullopt;
   switch (outcome.kind) {
     case StepOutcome::Kind::kPassed:
       return Decision{JobEventKind::kPassed, {}};
@@ -270,7 +272,10 @@ std::optional<JobRunner::Decision> JobRunner::DoLaunch(const StoredJob& job) {
     if (answer.ok()) {
       run_.work_dirs[machine] = answer->work_dir();
     } else if (leased.passed()) {
-      leased = {StepOutcome::Kind::kFailed, {ReasonOf(answer.status(), machine, "taking the lease")}};
+      v1::Reason reason = ReasonOf(answer.status(), machine, "taking the lease");
+      // An agent that was away may be back for the next cycle.
+      const bool away = reason.code() == "agent_unreachable";
+      leased = {away ? StepOutcome::Kind::kInterrupted : StepOutcome::Kind::kFailed, {std::move(reason)}};
     }
   });
   if (run_.stop.stop_requested()) return Stopped();
@@ -336,9 +341,11 @@ std::optional<JobRunner::Decision> JobRunner::DoBenchmark(const StoredJob&) {
   }
   StepOutcome outcome = Benchmark(&run_, *stack_, repeat, cycle_number_, verified_, watch_.get(), &record_);
   if (outcome.passed()) return Decision{JobEventKind::kPassed, {}};
+  // The repeat is void, its files go with the next try.
+  if (shutdown_.stop_requested()) return std::nullopt;
   if (outcome.kind == StepOutcome::Kind::kStopped) {
     auto decision = Stopped();
-    if (!decision) return std::nullopt;  // shutdown: the repeat is void, its files go with the next try
+    if (!decision) return std::nullopt;
     record_.interrupted = decision->change.reasons.front().message();
     (void)KeepRepeat(record_, nullptr);
     return decision;

@@ -104,7 +104,9 @@ StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessW
     if (auto death = watch->FirstDeath())
       return {StepOutcome::Kind::kFailed, {DeathReason(run, *death, "launch_failed")}};
     if (!failure.reasons.empty()) {
-      failure.kind = StepOutcome::Kind::kFailed;
+      // An agent that was away says nothing about the plan: it may be back for the next cycle.
+      const bool away = failure.reasons.front().code() == "agent_unreachable";
+      failure.kind = away ? StepOutcome::Kind::kInterrupted : StepOutcome::Kind::kFailed;
       return failure;
     }
     if (!watch->AwaitReady(ids)) {

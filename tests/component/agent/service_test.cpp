@@ -163,6 +163,35 @@ TEST_CASE("late, repeated and foreign calls change nothing", "[live]") {
   CHECK(fixture.Acquire(8, "job-3").ok());
 }
 
+// What a tear-down with this epoch is refused with; "" when it is not.
+std::string TearDownCode(const AgentFixture& fixture, uint64_t epoch, const std::string& job = "job-1") {
+  v1::TeardownRequest request;
+  *request.mutable_lease() = fixture.Lease(epoch, job);
+  return CodeOf(rpc::ReadStream<v1::TeardownResponse>(
+      [&](grpc::ClientContext* context) { return fixture.stub->Teardown(context, request); }, 60s, {},
+      [](v1::TeardownResponse&) { return false; }));
+}
+
+TEST_CASE("a tear-down of a lease that was never taken is clean, and the lease stays refused", "[live]") {
+  AgentFixture fixture;
+  fixture.StartAgent();
+  // The agent was away when it was to be leased, and the call for it comes late.
+  auto nothing = fixture.TearDown(false, 5);
+  CHECK(AgentFixture::Clean(nothing));
+  CHECK(CodeOf(fixture.Acquire(5)) == "lease_ended");
+  REQUIRE(fixture.Acquire(6).ok());
+  auto engine = fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000"), 6);
+  REQUIRE(engine.ok());
+  // What is held is not ended by a lower epoch of the same job.
+  CHECK(TearDownCode(fixture, 5) == "stale_epoch");
+  CHECK(ProcessExists(engine->status().pid()));
+  CHECK(AgentFixture::Clean(fixture.TearDown(false, 6)));
+  CHECK_FALSE(ProcessExists(engine->status().pid()));
+  // A later job's epoch fences the first one off, whatever it asks.
+  REQUIRE(fixture.Acquire(9, "job-2").ok());
+  CHECK(TearDownCode(fixture, 7, "job-3") == "stale_epoch");
+}
+
 TEST_CASE("a controller that started again ends its job with a higher epoch; the paused one is refused",
           "[live]") {
   AgentFixture fixture;
@@ -179,17 +208,10 @@ TEST_CASE("a controller that started again ends its job with a higher epoch; the
   auto second = fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000"), 9);
   REQUIRE(second.ok());
   // The tear-down of the old one neither ends nor tells anything; also not after the agent started again.
-  auto late_tear_down = [&] {
-    v1::TeardownRequest request;
-    *request.mutable_lease() = fixture.Lease(5);
-    return CodeOf(rpc::ReadStream<v1::TeardownResponse>(
-        [&](grpc::ClientContext* context) { return fixture.stub->Teardown(context, request); }, 60s, {},
-        [](v1::TeardownResponse&) { return false; }));
-  };
-  CHECK(late_tear_down() == "stale_epoch");
+  CHECK(TearDownCode(fixture, 5) == "stale_epoch");
   fixture.StopAgent();
   fixture.StartAgent();
-  CHECK(late_tear_down() == "stale_epoch");
+  CHECK(TearDownCode(fixture, 5) == "stale_epoch");
   CHECK(CodeOf(fixture.Start(fixture.Shell("engine-n2", "exec sleep 1000"), 5).status()) == "stale_epoch");
   CHECK(ProcessExists(second->status().pid()));
   CHECK(AgentFixture::Clean(fixture.TearDown(false, 9)));
