@@ -190,6 +190,10 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
       auto device = series.labels.find("device");
       auto values = log->values.find(series.id);
       if ((!net && !rdma) || device == series.labels.end() || values == log->values.end()) continue;
+      // Bytes that were sent after the last reading are in no counter: then it is not known what went where.
+      const auto scrapes = log->scrapes.find(series.source);
+      if (scrapes == log->scrapes.end() || scrapes->second.empty() || scrapes->second.back() < window.drained)
+        continue;
       stats::CounterChange change = stats::ChangeOver(values->second, window.from, end, false);
       if (!change.change.has_value()) continue;
       facts.sent_by_device[machine][absl::StrCat(net ? "net:" : "rdma:", device->second)] += *change.change;
