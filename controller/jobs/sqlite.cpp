@@ -88,6 +88,9 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path) {
   std::unique_ptr<Database> database(new Database(db, path));
   sqlite3_extended_result_codes(db, 1);
   sqlite3_busy_timeout(db, 10'000);
+  // The log stays where it is when the last one closes it: its room is part of the store's reserve.
+  int persist = 1;
+  sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
   // FULL: in WAL mode NORMAL loses acknowledged commits at a power cut.
   POOLMARK_RETURN_IF_ERROR(
       database->Execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON"));

@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "controller/jobs/job_table.h"
+#include "controller/jobs/reserve.h"
 #include "poolmark/v1/controller.pb.h"
 
 namespace poolmark::controller {
@@ -153,6 +154,7 @@ class Store {
   Status PutLocked(const StoredJob& job);
   Status AppendLocked(StoredJob* job, v1::JobEvent* event);
   Status ApplyChangeLocked(StoredJob* job, const Change& change);
+  void KeepReserveLocked();
   void Announce(const std::string& job_id, const std::vector<v1::JobEvent>& events);
 
   std::string directory_;
@@ -161,8 +163,9 @@ class Store {
   uint64_t controller_epoch_ = 0;
   std::string cluster_id_;
   std::optional<std::string> recovered_;
-  std::mutex mutex_;  // db_
+  std::mutex mutex_;  // db_, reserve_
   std::unique_ptr<Database> db_;
+  Reserve reserve_;
   std::mutex listener_mutex_;  // listener_
   Listener listener_;
 };

@@ -228,6 +228,7 @@ Result<std::optional<std::pair<StoredJob, Action>>> Store::Apply(const std::stri
     POOLMARK_RETURN_IF_ERROR(AppendLocked(&job, &row));
     POOLMARK_RETURN_IF_ERROR(PutLocked(job));
     POOLMARK_RETURN_IF_ERROR(transaction.Commit());
+    KeepReserveLocked();
   }
   Log(LogLevel::kInfo, "job.state",
       {{"job", job.job.id()}, {"state", StateName(job.job.state())}, {"event", EventName(event)}});

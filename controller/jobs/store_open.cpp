@@ -139,7 +139,14 @@ Status Store::OpenFile() {
   // controllers that start from copies of one state.
   POOLMARK_RETURN_IF_ERROR(
       db_->Execute("UPDATE machines SET epoch=epoch+1+abs(random()%1000) WHERE job_id<>''"));
-  return transaction.Commit();
+  POOLMARK_RETURN_IF_ERROR(transaction.Commit());
+  KeepReserveLocked();
+  return absl::OkStatus();
+}
+
+void Store::KeepReserveLocked() {
+  Status kept = reserve_.Keep(db_.get(), JoinPath(directory_, "poolmark.db"), clock_->Steady());
+  if (!kept.ok()) Log(LogLevel::kWarning, "store.no_reserve", {{"error", std::string(kept.message())}});
 }
 
 Status Store::Migrate() {

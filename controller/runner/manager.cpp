@@ -9,11 +9,13 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "controller/runner/results_writer.h"
+#include "controller/runner/room.h"
 
 namespace poolmark::controller {
 namespace {
 
 constexpr Nanoseconds kLook = std::chrono::seconds(1);
+constexpr Nanoseconds kCloseAgain = std::chrono::seconds(5);
 
 std::string DigestOf(v1::SubmitJobRequest request) {
   request.clear_request_id();
@@ -77,16 +79,9 @@ Status JobManager::Start() {
     StartRunner(now.job.id(), planned.ok() ? std::move(*planned) : nullptr);
   }
   POOLMARK_RETURN_IF_ERROR(environment_.registry->Refresh());
-  // Ended, but not closed: the start before was cut off in between.
-  uint64_t before = 0;
-  do {
-    POOLMARK_ASSIGN_OR_RETURN(auto page, environment_.store->List({}, before, 1000));
-    for (const v1::Job& job : page.jobs) {
-      if (IsTerminal(job.state()) && !IsClosed(environment_, job.id()))
-        (void)WriteEvents(environment_, job.id());
-    }
-    before = page.next;
-  } while (before != 0);
+  // Ended, but not closed: the start before was cut off in between, or its disk was full.
+  unclosed_ = true;
+  CloseEnded();
   dispatcher_ = std::jthread([this](std::stop_token stop) { Dispatch(stop); });
   return absl::OkStatus();
 }
@@ -121,6 +116,7 @@ Result<v1::SubmitJobResponse> JobManager::Submit(const v1::SubmitJobRequest& giv
   Errors errors;
   auto planned = PlanJob(environment_, request, "", &errors);
   if (!planned.ok()) return errors.empty() ? planned.status() : ToStatus(errors);
+  POOLMARK_RETURN_IF_ERROR(RoomForJob(environment_.state_dir));
   POOLMARK_RETURN_IF_ERROR(environment_.inputs->AddCatalogueStacks((*planned)->job, &request));
   POOLMARK_ASSIGN_OR_RETURN(v1::Job job,
                             environment_.store->Insert(request, owner, digest, (*planned)->plan.notes,
@@ -257,6 +253,7 @@ void JobManager::Dispatch(std::stop_token stop) {
     Reap();
     Step();
     Expire();
+    CloseEnded();
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, stop, kLook, [this] { return wake_; });
     wake_ = false;
@@ -340,6 +337,10 @@ std::set<std::string> JobManager::TryLock(const StoredJob& job, const std::set<s
       return wanted;
     }
   }
+  if (Status room = RoomForJob(environment_.state_dir); !room.ok()) {
+    SayWaiting(job, std::string(room.message()));
+    return wanted;
+  }
   std::string blocked;
   auto locked = environment_.store->Lock(job.job.id(), machines, &blocked);
   if (!locked.ok()) {
@@ -383,7 +384,34 @@ void JobManager::Finish(const StoredJob& job, JobEventKind event, Change change,
         {{"job", job.job.id()}, {"error", std::string(written.message())}});
   auto applied = environment_.store->Apply(job.job.id(), event, change);
   if (!applied.ok() || !*applied) return;
-  (void)WriteEvents(environment_, job.job.id());
+  if (!WriteEvents(environment_, job.job.id()).ok()) unclosed_ = true;
+}
+
+void JobManager::CloseEnded() {
+  if (!unclosed_ || !RoomForJob(environment_.state_dir).ok()) return;
+  const Nanoseconds now = environment_.clock->Steady();
+  if (last_close_.count() != 0 && now - last_close_ < kCloseAgain) return;
+  last_close_ = now;
+  bool all = true;
+  uint64_t before = 0;
+  do {
+    auto page = environment_.store->List({}, before, 1000);
+    if (!page.ok()) return;
+    for (const v1::Job& job : page->jobs) {
+      if (!IsTerminal(job.state()) || IsClosed(environment_, job.id())) continue;
+      {
+        std::lock_guard lock(mutex_);
+        if (running_.contains(job.id())) continue;  // its runner is about to
+      }
+      Status closed = CloseResults(environment_, job.id());
+      if (closed.ok()) continue;
+      all = false;
+      Log(LogLevel::kError, "results.not_closed",
+          {{"job", job.id()}, {"error", std::string(closed.message())}});
+    }
+    before = page->next;
+  } while (before != 0);
+  unclosed_ = !all;
 }
 
 void JobManager::StartRunner(const std::string& job_id, std::unique_ptr<PlannedJob> planned) {
@@ -406,6 +434,8 @@ void JobManager::Reap() {
   std::lock_guard lock(mutex_);
   for (auto at = running_.begin(); at != running_.end();) {
     if (at->second->ended) {
+      // A disk that was full: its files are completed once there is room.
+      if (!IsClosed(environment_, at->first)) unclosed_ = true;
       ended.push_back(std::move(at->second));
       at = running_.erase(at);
     } else {

@@ -1,6 +1,7 @@
 // All jobs of a controller: takes submissions, plans them, lets them wait for their machines, gives each that
 // holds them a runner, and picks up what an earlier start left. One dispatcher thread. Thread-safe.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -63,6 +64,9 @@ class JobManager {
   void Finish(const StoredJob& job, JobEventKind event, Change change, const PlannedJob* planned);
   void SayWaiting(const StoredJob& job, const std::string& what);
   void Expire();
+  // Completes the files of jobs that have ended where that could not be done at once. Dispatcher thread, and
+  // Start.
+  void CloseEnded();
 
   const Environment& environment_;
   const Retention retention_;
@@ -71,7 +75,8 @@ class JobManager {
   bool wake_ = false;
   std::map<std::string, std::unique_ptr<Running>> running_;
   std::jthread dispatcher_;
-  Nanoseconds last_expiry_{0};
+  Nanoseconds last_expiry_{0}, last_close_{0};  // dispatcher thread
+  std::atomic<bool> unclosed_{false};
 };
 
 }  // namespace poolmark::controller

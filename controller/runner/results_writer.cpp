@@ -220,6 +220,27 @@ Status WriteEvents(const Environment& environment, const std::string& job_id) {
   return results::WriteSums(directory);
 }
 
+Status CloseResults(const Environment& environment, const std::string& job_id) {
+  const std::string directory = ResultsDir(environment, job_id);
+  const bool whole = FileExists(JoinPath(directory, std::string(results::kJobFile))) &&
+                     FileExists(JoinPath(directory, std::string(results::kSummaryFile))) &&
+                     FileExists(JoinPath(directory, std::string(results::kReportFile)));
+  if (!whole) {
+    POOLMARK_ASSIGN_OR_RETURN(StoredJob job, environment.store->Get(job_id));
+    Errors errors;
+    auto planned = PlanJob(environment, job.request, job_id, &errors);
+    results::ManifestFile manifest;
+    manifest.job_id = job_id;
+    const std::string path = JoinPath(directory, std::string(results::kManifestFile));
+    if (auto text = ReadFile(path, kMaxCopiedInput); text.ok()) {
+      if (auto stored = results::DecodeManifest(*text, path); stored.ok()) manifest = *std::move(stored);
+    }
+    POOLMARK_RETURN_IF_ERROR(WriteFinal(environment, job, job.job.state(), job.job.teardown(),
+                                        planned.ok() ? planned->get() : nullptr, manifest));
+  }
+  return WriteEvents(environment, job_id);
+}
+
 bool IsClosed(const Environment& environment, const std::string& job_id) {
   return FileExists(JoinPath(ResultsDir(environment, job_id), std::string(results::kSumsFile)));
 }

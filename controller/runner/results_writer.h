@@ -24,6 +24,9 @@ Status WriteFinal(const Environment& environment, const StoredJob& job, v1::JobS
 
 // events.jsonl as stored, then SHA256SUMS, which closes the directory.
 Status WriteEvents(const Environment& environment, const std::string& job_id);
+// All that a job which has ended still lacks, because the controller was cut off or its disk was full, then
+// WriteEvents. What the steps could not write stays missing.
+Status CloseResults(const Environment& environment, const std::string& job_id);
 // SHA256SUMS is there: nothing will be written any more.
 bool IsClosed(const Environment& environment, const std::string& job_id);
 

@@ -7,28 +7,28 @@ namespace {
 
 constexpr char kCheck[] = "public_ports";
 
-Result<v1::CheckResult> Ask(JobRun* run, const std::string& machine) {
+}  // namespace
+
+Result<v1::CheckResult> AskCheck(JobRun* run, const std::string& machine, const std::string& check) {
   POOLMARK_ASSIGN_OR_RETURN(AgentLinkPtr link, run->registry->Link(machine));
   v1::RunChecksRequest request;
   *request.mutable_lease() = run->Lease(machine);
   if (auto plan = run->plan->checks.find(machine); plan != run->plan->checks.end())
     *request.mutable_plan() = plan->second;
-  request.add_only(kCheck);
+  request.add_only(check);
   std::optional<v1::CheckResult> result;
   POOLMARK_RETURN_IF_ERROR(link->RunChecks(request, run->stop, [&](const v1::RunChecksResponse& response) {
-    if (response.has_result() && response.result().id() == kCheck) result = response.result();
+    if (response.has_result() && response.result().id() == check) result = response.result();
     return true;
   }));
   if (!result.has_value()) return Unavailable(machine, "the agent did not answer the check");
   return *result;
 }
 
-}  // namespace
-
 void CheckExposure(JobRun* run, std::vector<v1::CheckResult>* checks) {
   std::mutex mutex;  // checks
   ForEachMachine(run->plan->machines, [&](const std::string& machine) {
-    auto answer = Ask(run, machine);
+    auto answer = AskCheck(run, machine, kCheck);
     if (run->stop.stop_requested()) return;
     v1::CheckResult result;
     if (answer.ok()) {

@@ -11,6 +11,7 @@
 #include "common/base/zstd_file.h"
 #include "common/load/merge.h"
 #include "common/results/layout.h"
+#include "controller/steps/exposure.h"
 #include "controller/steps/fetch.h"
 #include "controller/steps/launch.h"
 
@@ -267,6 +268,11 @@ StepOutcome LoadWorkers::Follow(Measurement* measurement) {
       (void)Stop();
       return {StepOutcome::Kind::kInterrupted, {DeathReason(&run_, *death, "process_died")}};
     }
+    if (Status stored = measurement != nullptr ? measurement->stored() : Status(); !stored.ok()) {
+      (void)Stop();
+      return StepOutcome::Interrupted(
+          "disk", absl::StrCat("samples cannot be stored: ", std::string(stored.message())));
+    }
     if (const auto silence = stall_->Found()) {
       (void)Stop();
       return StepOutcome::Interrupted("stalled", *silence);
@@ -280,10 +286,13 @@ StepOutcome LoadWorkers::Follow(Measurement* measurement) {
         continue;
       }
       (void)Stop();
-      return StepOutcome::Interrupted(
-          "load_stalled",
-          absl::StrCat("no progress line of the load for ", silence.count() / 1'000'000'000, " s"),
-          worker.machine);
+      std::string text =
+          absl::StrCat("no progress line of the load for ", silence.count() / 1'000'000'000, " s");
+      // Its lines come through a file on its machine.
+      if (auto room = AskCheck(&run_, worker.machine, "disk_space");
+          room.ok() && room->outcome() == v1::OUTCOME_FAIL)
+        absl::StrAppend(&text, "; disk_space: ", room->observed());
+      return StepOutcome::Interrupted("load_stalled", text, worker.machine);
     }
   }
 }

@@ -186,6 +186,7 @@ void Measurement::Follow(const std::string& machine, const std::string& path, st
         written = file.Take(batch, StartWall());
         end = batch.end();
         std::lock_guard lock(mutex_);
+        if (!written.ok()) stored_ = written;
         if (batch.rounds_size() > 0) ++batches_[machine];
         return written.ok() && !end && !stop.stop_requested();
       });
@@ -250,6 +251,11 @@ Status Measurement::Finish() {
   for (std::jthread& thread : threads_) thread.request_stop();
   threads_.clear();
   return absl::OkStatus();
+}
+
+Status Measurement::stored() const {
+  std::lock_guard lock(mutex_);
+  return stored_;
 }
 
 std::vector<std::string> Measurement::notes() const {

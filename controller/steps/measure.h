@@ -32,6 +32,8 @@ class Measurement {
   Status Finish();
   const std::map<std::string, std::string>& files() const { return files_; }  // machine -> path
   std::vector<std::string> notes() const;
+  // Why samples cannot be stored any more (a full disk): the repeat cannot be right any more.
+  Status stored() const;
   // Waits until every machine has sent at least one round: counters then have a reading before the load.
   bool AwaitFirst(Nanoseconds within);
 
@@ -44,9 +46,10 @@ class Measurement {
   JobRun* run_;
   const std::string tag_;
   std::map<std::string, std::string> files_;
-  mutable std::mutex mutex_;  // the next four
+  mutable std::mutex mutex_;  // the next five
   std::vector<std::string> notes_;
   std::map<std::string, bool> ended_;
+  Status stored_;
   std::map<std::string, uint64_t> batches_;
   Nanoseconds start_wall_{0};  // 0: not yet
   bool finished_ = false;

@@ -1,0 +1,22 @@
+#include "controller/runner/room.h"
+
+#include <sys/statvfs.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/units.h"
+
+namespace poolmark::controller {
+
+Status RoomForJob(const std::string& directory) {
+  struct statvfs disk {};
+  // What cannot be asked is no refusal: the first write will tell.
+  if (statvfs(directory.c_str(), &disk) != 0) return absl::OkStatus();
+  const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
+  if (free >= kRoomForJob) return absl::OkStatus();
+  return ToStatus(Error{absl::StatusCode::kResourceExhausted, "disk_full", directory,
+                        absl::StrCat("the controller's disk has ", FormatBytes(free), " left, a job needs ",
+                                     FormatBytes(kRoomForJob)),
+                        "free space on it, or delete finished jobs: poolmark delete JOB"});
+}
+
+}  // namespace poolmark::controller
