@@ -25,6 +25,7 @@ const JudgeTemplates kTemplates{"1\x1f{query}\x1f{sentence_inference}\x1f{senten
 struct Asked {
   bool answer_first = false;
   std::string question, answer, reference;
+  std::string first_slot;  // what {answer0} names
 };
 
 Asked ParsePrompt(const std::string& prompt) {
@@ -34,9 +35,7 @@ Asked ParsePrompt(const std::string& prompt) {
     parts.push_back(prompt.substr(begin, end - begin));
   parts.push_back(prompt.substr(begin));
   bool first = parts[0] == "1";
-  // The first slot after the question holds what {answer0} names.
-  CHECK(parts[4] == (first ? "User Answer" : "Reference Answer"));
-  return {first, parts[1], first ? parts[2] : parts[3], first ? parts[3] : parts[2]};
+  return {first, parts[1], first ? parts[2] : parts[3], first ? parts[3] : parts[2], parts[4]};
 }
 
 // Replies by a rule; counts the calls.
@@ -51,7 +50,9 @@ class FakeJudge {
       {
         std::lock_guard lock(mutex_);
         temperatures_.insert(body["temperature"].get<double>());
-        reply = rule_(ParsePrompt(body["messages"][0]["content"].get<std::string>()));
+        const Asked asked = ParsePrompt(body["messages"][0]["content"].get<std::string>());
+        misplaced_ += asked.first_slot != (asked.answer_first ? "User Answer" : "Reference Answer");
+        reply = rule_(asked);
       }
       if (reply.empty()) return writer->Abort();
       if (reply == "500") return writer->Send(500, "text/plain", "no");
@@ -62,7 +63,10 @@ class FakeJudge {
     options.threads = 2;
     server_ = http::Server::Start(options, handler).value();
   }
-  ~FakeJudge() { server_->Stop(); }
+  ~FakeJudge() {
+    server_->Stop();
+    CHECK(misplaced_ == 0);  // the first slot after the question holds what {answer0} names
+  }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(server_->port()); }
   int calls() const { return calls_; }
   const std::set<double>& temperatures() const { return temperatures_; }
@@ -72,6 +76,7 @@ class FakeJudge {
   std::atomic<int> calls_{0};
   std::mutex mutex_;
   std::set<double> temperatures_;
+  int misplaced_ = 0;
   std::unique_ptr<http::Server> server_;
 };
 

@@ -78,7 +78,8 @@ int ConnectTo(uint16_t port) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  // No assertion here: Catch's belong to the test's own thread. Without a connection nothing will be read.
+  (void)!connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
   timeval limit{30, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   return fd;
