@@ -66,6 +66,10 @@ std::string FormatValue(double value, std::string_view unit) {
   return With(value, Scale(value, unit));
 }
 
+std::string FormatCount(uint64_t count) {
+  return Digits(static_cast<double>(count), 0);
+}
+
 std::string FormatValue(const Measured<double>& value, std::string_view unit) {
   return value.has_value() ? FormatValue(*value, unit) : "not measured";
 }

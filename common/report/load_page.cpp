@@ -20,10 +20,6 @@ std::string Milliseconds(const std::optional<double>& value) {
   return value.has_value() ? FormatValue(*value / 1e3, "s") : "not measured";
 }
 
-std::string Count(uint64_t value) {
-  return FormatValue(static_cast<double>(value), "");
-}
-
 std::string LevelOf(const Json& load) {
   const Json& level = load.at("load");
   const auto text = [&](const char* key) {
@@ -69,7 +65,7 @@ std::string Cards(const Summary& s) {
   const auto card = [&](const std::string& value, const std::string& title) {
     out += "<div class=\"card\"><b>" + EscapeHtml(value) + "</b><span>" + EscapeHtml(title) + "</span></div>";
   };
-  card(Count(s.ok) + " of " + Count(s.requests), "requests succeeded");
+  card(FormatCount(s.ok) + " of " + FormatCount(s.requests), "requests succeeded");
   if (s.ttft.has_value()) {
     card(Milliseconds(s.ttft->p50) + Star(s), "time to first token, P50");
     card(Milliseconds(s.ttft->p99) + Star(s), "time to first token, P99");
@@ -89,7 +85,7 @@ std::string Figures(const Summary& s) {
   std::vector<std::vector<std::string>> rows;
   const auto row = [&](const char* name, const std::optional<load::Distribution>& d) {
     if (!d.has_value()) return;
-    std::vector<std::string> cells = {std::string(name) + Star(s), Count(d->count)};
+    std::vector<std::string> cells = {std::string(name) + Star(s), FormatCount(d->count)};
     for (const double value : {d->mean, d->p50, d->p90, d->p95, d->p99, d->min, d->max})
       cells.push_back(EscapeHtml(Milliseconds(value)));
     rows.push_back(std::move(cells));
@@ -113,7 +109,7 @@ std::string Outcomes(const Summary& s) {
   for (int i = 0; i < load::kOutcomes; ++i) {
     const size_t at = static_cast<size_t>(i);
     if (s.outcomes[at] > 0)
-      rows.push_back({std::string(load::OutcomeName(static_cast<load::Outcome>(i))), Count(s.outcomes[at]),
+      rows.push_back({std::string(load::OutcomeName(static_cast<load::Outcome>(i))), FormatCount(s.outcomes[at]),
                       EscapeHtml(s.examples[at])});
   }
   if (rows.empty()) return "<p class=\"soft\">No request began in the window.</p>";

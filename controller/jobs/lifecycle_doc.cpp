@@ -41,8 +41,11 @@ constexpr char kTail[] = R"(
 |---|---|---|
 | controller restarted | void, measured again | goes on with a new cycle (`--no-continue`: INVALID) |
 | engine, cache, store, router or load process died | invalid, with the reason | goes on with a new cycle for what is left (`--no-continue`: INVALID) |
+| requests in flight and no token for any user for 60 s (`load.stall`): `stalled` | invalid, with the reason | goes on with a new cycle for what is left (`--no-continue`: INVALID) |
 | machine silent for more than 10 s, then back | invalid, with the reason | goes on |
 | machine lost (no heartbeat for the lease and the time its guard needs) | invalid, with the reason | INVALID |
+| the controller's disk is full: samples or records cannot be stored | invalid, with the reason `disk` | torn down; goes on, or FAILED when the next step cannot store either |
+| an agent could not be reached during the launch | none yet | goes on with a new cycle |
 | cancel | void | CANCELLED; a second cancel with force cuts the grace of processes |
 
 Three cycles in a row that end without a finished repeat end the job as FAILED.

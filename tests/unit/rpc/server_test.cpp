@@ -52,8 +52,10 @@ class Service final : public Base {
     const std::string kind = request->job_id();
     if (kind == "dropped") return streams_->Open<v1::WatchJobResponse>(context)->reactor();
     if (kind == "silent") {
-      held_ = streams_->Open<v1::WatchJobResponse>(context);
-      return held_->reactor();
+      auto out = streams_->Open<v1::WatchJobResponse>(context);
+      std::lock_guard lock(held_mutex_);  // gRPC runs handlers side by side
+      held_.push_back(out);
+      return out->reactor();
     }
     return streams_->Produce<v1::WatchJobResponse>(
         context, [kind, this](Outbox<v1::WatchJobResponse>& out) -> Status {
@@ -93,7 +95,8 @@ class Service final : public Base {
 
  private:
   Streams* streams_;
-  std::shared_ptr<Outbox<v1::WatchJobResponse>> held_;
+  std::mutex held_mutex_;
+  std::vector<std::shared_ptr<Outbox<v1::WatchJobResponse>>> held_;
 };
 
 struct Fixture {
