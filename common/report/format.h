@@ -14,7 +14,7 @@ namespace poolmark::report {
 
 // "123 ms", "1.24 s", "82.1 %", "1.21 GB/s", "1,234 tokens/s"; three or four significant digits.
 std::string FormatValue(double value, std::string_view unit);
-std::string FormatCount(uint64_t count);  // "17,400"
+std::string FormatCount(uint64_t count);                                        // "17,400"
 std::string FormatValue(const Measured<double>& value, std::string_view unit);  // "not measured"
 // "123 ms ± 4.1 ms"; the unit once where both have the same.
 std::string FormatInterval(const results::SummaryFigure& figure);

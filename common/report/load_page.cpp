@@ -109,8 +109,8 @@ std::string Outcomes(const Summary& s) {
   for (int i = 0; i < load::kOutcomes; ++i) {
     const size_t at = static_cast<size_t>(i);
     if (s.outcomes[at] > 0)
-      rows.push_back({std::string(load::OutcomeName(static_cast<load::Outcome>(i))), FormatCount(s.outcomes[at]),
-                      EscapeHtml(s.examples[at])});
+      rows.push_back({std::string(load::OutcomeName(static_cast<load::Outcome>(i))),
+                      FormatCount(s.outcomes[at]), EscapeHtml(s.examples[at])});
   }
   if (rows.empty()) return "<p class=\"soft\">No request began in the window.</p>";
   return Table("Outcomes", {"Outcome", "Requests", "An example"}, rows);
