@@ -6,8 +6,14 @@
 #include "common/stats/summary.h"
 
 namespace poolmark::stats {
+namespace {
+
+constexpr double kMostWindows = 100'000;  // over two months: no load is as long, an edited file may say so
+
+}  // namespace
 
 size_t WindowCount(double seconds) {
+  seconds = std::min(seconds, 60.0 * kMostWindows);
   return std::max<size_t>(5, seconds > 0 ? static_cast<size_t>(std::floor(seconds / 60)) : 0);
 }
 

@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t kMaxTokens = 16'000'000;  // of one prompt; more is a mistake in the file
 constexpr int64_t kMaxCount = 100'000'000;
+// Of sessions that are made from settings: what inspect, plan and comparison hold of each is some 200 bytes.
+constexpr int64_t kMaxRequests = 2'000'000;
 
 class Reader {
  public:
@@ -294,6 +296,12 @@ void ReadSessions(Reader* reader, WorkloadSpec* spec) {
   std::optional<Nanoseconds> think;
   reader->Duration("think", Nanoseconds(0), std::chrono::hours(24), &think);
   spec->think = think.value_or(Nanoseconds(0));
+  if (spec->sessions * spec->turns > kMaxRequests) {
+    reader->Fail("sessions",
+                 "times turns is " + std::to_string(spec->sessions * spec->turns) + " requests, at most " +
+                     std::to_string(kMaxRequests) + " are planned",
+                 "lower sessions or turns");
+  }
   if (spec->prefix + spec->history + spec->input + spec->turns * (spec->growth + spec->output) > kMaxTokens) {
     reader->Fail("turns", "makes prompts of more than " + std::to_string(kMaxTokens) + " tokens",
                  "lower turns, growth or output");

@@ -35,29 +35,36 @@ Nanoseconds Place(const Script& script, uint64_t number, Nanoseconds begin, cons
   return last;
 }
 
+// The sessions in the order of their starts: place(number, begin) adds one and returns when its last answer
+// ends.
+template <class PlaceSession>
+void Walk(const Workload& workload, const WorkloadSpec& spec, bool held, const PlaceSession& place) {
+  const bool timed = spec.shape == Shape::kTrace || !spec.rate.empty();
+  if (timed) {
+    for (uint64_t s = 0; s < workload.sessions(); ++s) place(s, Nanoseconds(0));
+    return;
+  }
+  const uint64_t users = spec.concurrency.empty() ? 1 : static_cast<uint64_t>(spec.concurrency.front());
+  using Free = std::pair<Nanoseconds, uint64_t>;
+  std::priority_queue<Free, std::vector<Free>, std::greater<>> free;
+  for (uint64_t user = 0; user < std::min(users, workload.sessions()); ++user)
+    free.push({Nanoseconds(0), user});
+  for (uint64_t s = 0; s < workload.sessions(); ++s) {
+    const auto [at, user] = free.top();
+    if (held && at >= *spec.load_duration) break;
+    free.pop();
+    free.push({place(s, at), user});
+  }
+}
+
 }  // namespace
 
 std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& spec, bool held,
                                   Nanoseconds first, Nanoseconds per_token) {
   const AnswerTime answer{first, per_token};
   std::vector<Arrival> out;
-  const bool timed = spec.shape == Shape::kTrace || !spec.rate.empty();
-  if (timed) {
-    for (uint64_t s = 0; s < workload.sessions(); ++s)
-      Place(workload.Open(s), s, Nanoseconds(0), answer, &out);
-  } else {
-    const uint64_t users = spec.concurrency.empty() ? 1 : static_cast<uint64_t>(spec.concurrency.front());
-    using Free = std::pair<Nanoseconds, uint64_t>;
-    std::priority_queue<Free, std::vector<Free>, std::greater<>> free;
-    for (uint64_t user = 0; user < std::min(users, workload.sessions()); ++user)
-      free.push({Nanoseconds(0), user});
-    for (uint64_t s = 0; s < workload.sessions(); ++s) {
-      const auto [at, user] = free.top();
-      if (held && at >= *spec.load_duration) break;
-      free.pop();
-      free.push({Place(workload.Open(s), s, at, answer, &out), user});
-    }
-  }
+  Walk(workload, spec, held,
+       [&](uint64_t s, Nanoseconds begin) { return Place(workload.Open(s), s, begin, answer, &out); });
   if (held) {
     std::erase_if(out, [&](const Arrival& arrival) { return arrival.start >= *spec.load_duration; });
     for (Arrival& arrival : out) arrival.counts = arrival.counts && arrival.start >= *spec.warm_up;
@@ -65,6 +72,20 @@ std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& 
   std::stable_sort(out.begin(), out.end(),
                    [](const Arrival& a, const Arrival& b) { return a.start < b.start; });
   return out;
+}
+
+Nanoseconds PlannedEnd(const Workload& workload, const WorkloadSpec& spec, Nanoseconds first,
+                       Nanoseconds per_token) {
+  const AnswerTime answer{first, per_token};
+  std::vector<Arrival> one;  // what a session places is not kept
+  Nanoseconds end{0};
+  Walk(workload, spec, false, [&](uint64_t s, Nanoseconds begin) {
+    one.clear();
+    const Nanoseconds last = Place(workload.Open(s), s, begin, answer, &one);
+    end = std::max(end, last);
+    return last;
+  });
+  return end;
 }
 
 }  // namespace poolmark::workload

@@ -25,4 +25,8 @@ std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& 
                                   Nanoseconds first = std::chrono::milliseconds(200),
                                   Nanoseconds per_token = std::chrono::milliseconds(20));
 
+// When the last answer of PlanArrivals(..., held = false, ...) ends, without keeping the arrivals.
+Nanoseconds PlannedEnd(const Workload& workload, const WorkloadSpec& spec, Nanoseconds first,
+                       Nanoseconds per_token);
+
 }  // namespace poolmark::workload

@@ -1,5 +1,6 @@
 #include "controller/runner/manager.h"
 
+#include <malloc.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -431,7 +432,7 @@ void JobManager::StartRunner(const std::string& job_id, std::unique_ptr<PlannedJ
 
 void JobManager::Reap() {
   std::vector<std::unique_ptr<Running>> ended;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   for (auto at = running_.begin(); at != running_.end();) {
     if (at->second->ended) {
       // A disk that was full: its files are completed once there is room.
@@ -442,6 +443,10 @@ void JobManager::Reap() {
       ++at;
     }
   }
+  lock.unlock();
+  if (ended.empty()) return;
+  ended.clear();
+  malloc_trim(0);  // a job's records, samples and report went through here
 }
 
 void JobManager::Expire() {

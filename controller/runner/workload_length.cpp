@@ -59,12 +59,7 @@ Result<Nanoseconds> WorkloadLength(const spec::WorkloadSpec& workload, const spe
   if (!spec.ok()) return Named(spec.status(), file, workload);
   auto opened = workload::OpenWorkload(*spec);
   if (!opened.ok()) return Named(opened.status(), file, workload);
-  Nanoseconds end{0};
-  for (const workload::Arrival& arrival :
-       workload::PlanArrivals(**opened, *spec, false, answer.first, answer.per_token)) {
-    end = std::max(end, arrival.end);
-  }
-  return end;
+  return workload::PlannedEnd(**opened, *spec, answer.first, answer.per_token);
 }
 
 }  // namespace poolmark::controller

@@ -146,6 +146,7 @@ TEST_CASE("the presets that ship are the published limits", "[E5]") {
 TEST_CASE("stability: five windows at least, one a minute, variation and a fitted drift", "[H5][H6][H12]") {
   CHECK(WindowCount(120) == 5);
   CHECK(WindowCount(900) == 15);
+  CHECK(WindowCount(1e18) == 100'000);  // an edited file, no load
   const auto rising = StabilityOf({600, 660, 720, 780, 840}, 60);
   CHECK(*rising.drift == Approx((14.0 - 10.0) / 12.0));
   CHECK(*rising.variation == Approx(1.5811388300841898 / 12.0));  // numpy.std(x, ddof=1) / mean

@@ -96,7 +96,12 @@ TEST_CASE("the share of synthetic sessions follows from their settings", "[D3][B
       ReuseOptions options;
       options.block_tokens = block;
       options.live_answers = spec.live_answers;
-      const auto reuse = Analyse(**workload, PlanArrivals(**workload, spec, false), options);
+      const auto arrivals = PlanArrivals(**workload, spec, false);
+      Nanoseconds end{0};
+      for (const Arrival& arrival : arrivals) end = std::max(end, arrival.end);
+      CHECK(PlannedEnd(**workload, spec, std::chrono::milliseconds(200), std::chrono::milliseconds(20)) ==
+            end);
+      const auto reuse = Analyse(**workload, arrivals, options);
       CHECK(*reuse.share() == Approx(ExpectedReusableShare(spec, block)).epsilon(1e-12));
     }
   }

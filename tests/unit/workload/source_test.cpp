@@ -256,3 +256,10 @@ TEST_CASE("unknown settings come with the one that was meant, all errors at once
   CHECK_THAT(text, Catch::Contains("output"));
   CHECK_THAT(text, Catch::Contains("turns"));
 }
+
+TEST_CASE("sessions that make more requests than can be planned are refused", "[D3]") {
+  const std::string text =
+      Problem(R"({"shape":"synthetic","sessions":100000000,"turns":1000,"input":1,"output":1})");
+  CHECK_THAT(text, Catch::Contains("sessions: times turns is 100000000000 requests, at most 2000000"));
+  CHECK(Problem(R"({"shape":"synthetic","sessions":2000000,"input":1,"output":1})").empty());
+}
