@@ -28,10 +28,26 @@ std::string Duration(double seconds) {
   return text;
 }
 
+// Engines whose counters belong to the token sources and were not read, each with its reason; "": none.
+std::string UnreadEngines(const RepeatFacts& facts, const stats::Attribution& sources) {
+  std::string unread;
+  for (size_t i = 0; i < facts.engines.size() && i < sources.engines.size(); ++i) {
+    const auto& engine = sources.engines[i];
+    if (facts.engines[i].role == stats::EngineFacts::Role::kDecode || engine.sources.has_value()) continue;
+    unread += (unread.empty() ? "" : "; ") + engine.process + ": " + engine.sources.reason();
+  }
+  return unread;
+}
+
 void FillReuse(const RepeatFacts& facts, RepeatFigures* out) {
   const auto& total = out->sources.total;
   if (!total.has_value()) {
     out->reused = NotMeasured{total.reason()};
+  } else if (!out->sources.complete) {
+    // A share over engines that were not read would count all of their tokens as not reused.
+    const std::string unread = UnreadEngines(facts, out->sources);
+    out->reused = NotMeasured{"not every engine was read: " + unread};
+    out->notes.push_back("Reuse is not measured, because not every engine was read (" + unread + ").");
   } else if ((*total).prompt <= 0) {
     out->reused = NotMeasured{"no prompt tokens"};
   } else {

@@ -49,6 +49,20 @@ void AddOnce(const std::vector<std::string>& from, std::vector<std::string>* to)
   }
 }
 
+// Engines that were not read in the repeats that count.
+std::vector<std::string> UnreadIn(const std::vector<const RepeatFile*>& repeats) {
+  std::vector<std::string> unread;
+  for (const RepeatFile* repeat : repeats) {
+    if (!repeat->figures.valid) continue;
+    for (const stats::EngineFacts& engine : repeat->facts.engines) {
+      if (engine.unreadable.empty() || engine.role == stats::EngineFacts::Role::kDecode) continue;
+      unread.push_back("repeat " + std::to_string(repeat->facts.repeat) + ": " + engine.process + " (" +
+                       engine.unreadable + ")");
+    }
+  }
+  return unread;
+}
+
 SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const RepeatFile*>& repeats) {
   SummaryPoint out;
   const RepeatFile& first = *repeats.front();
@@ -83,7 +97,7 @@ SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const Repea
         out.figures[figure.name] = FigureOf(figure.name, figure.unit, figures, counts);
     }
   }
-  out.held_back_by = HeldBackBy(manifest, out.point.stack, out.valid, out.simulated);
+  out.held_back_by = HeldBackBy(manifest, out.point.stack, out.valid, out.simulated, UnreadIn(repeats));
   out.publishable = out.held_back_by.empty();
   return out;
 }
@@ -91,8 +105,9 @@ SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const Repea
 }  // namespace
 
 std::vector<std::string> HeldBackBy(const ManifestFile& manifest, const std::string& stack, bool valid,
-                                    bool simulated) {
+                                    bool simulated, std::vector<std::string> unread) {
   stats::PublicationFacts facts;
+  facts.unread = std::move(unread);
   facts.valid = valid;
   facts.simulated = simulated;
   std::vector<std::pair<std::string, std::string>> engines;  // dialect and version of this stack

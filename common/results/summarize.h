@@ -20,8 +20,9 @@ SummaryFile Summarize(const JobFile& job, const ManifestFile& manifest,
                       const std::vector<RepeatFile>& repeats, const RequestsOf& requests = {});
 
 // What holds a result of `stack` back from publication (methodology, "When a result counts"); empty: nothing.
+// `unread`: engines whose counters were not read in a repeat that counts, a line each.
 std::vector<std::string> HeldBackBy(const ManifestFile& manifest, const std::string& stack, bool valid,
-                                    bool simulated);
+                                    bool simulated, std::vector<std::string> unread = {});
 
 // Reads a repeat's requests.jsonl.zst below `results_directory` for Summarize.
 RequestsOf RequestsIn(std::string results_directory);

@@ -15,6 +15,8 @@ std::vector<std::string> HeldBack(const PublicationFacts& facts) {
       out.push_back(machine.name + " recorded no tool for " + machine.missing);
     }
   }
+  for (const auto& engine : facts.unread)
+    out.push_back("not every engine was read, so where the prompt tokens came from is not known: " + engine);
   std::set<std::string> said;
   for (const auto& name : facts.series) {
     if (name.confirmed) continue;

@@ -25,6 +25,8 @@ struct PublicationFacts {
     std::vector<std::string> unconfirmed_fields;
   };
   std::vector<Switch> switches;
+  // Engines whose counters were not read in a repeat that counts, a line each: "repeat 2: engine-n1 (why)".
+  std::vector<std::string> unread;
 };
 
 // What holds it back, a line each; empty: nothing.

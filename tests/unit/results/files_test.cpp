@@ -188,6 +188,47 @@ TEST_CASE("the measured line, per-GPU figures and captured reuse come out of one
   CHECK(repeat.figures.valid);
 }
 
+TEST_CASE("reuse is not measured where an engine was not read, and the result is held back", "[B4][B6][I9]") {
+  auto repeats = test::ExampleRepeats();
+  CHECK(Summarize(test::ExampleJob(), test::ExampleManifest(), repeats).publishable);
+  for (RepeatFile& repeat : repeats) {
+    if (repeat.facts.repeat != 2 || repeat.facts.point.stack != "cand") continue;
+    stats::EngineFacts lost = repeat.facts.engines[0];
+    lost.process = "cand.engine-n2";
+    lost.machine = "n2";
+    lost.deltas.clear();
+    lost.unreadable = "the last reading is from 3s into it";
+    repeat.facts.engines.push_back(lost);
+    const auto requests = test::ExampleRequests("cand", 2);
+    size_t next = 0;
+    auto figures = ComputeRepeat(repeat.facts, [&](stats::RequestFacts* request) -> Result<bool> {
+      if (next == requests.size()) return false;
+      *request = requests[next++];
+      return true;
+    });
+    REQUIRE(figures.ok());
+    CHECK(figures->valid);
+    CHECK_FALSE(figures->sources.complete);
+    CHECK(figures->sources.total.has_value());
+    REQUIRE_FALSE(figures->reused.has_value());
+    CHECK_THAT(figures->reused.reason(), Catch::Contains("cand.engine-n2: the last reading is from 3s"));
+    CHECK(figures->reuse_captured.reason() == figures->reused.reason());
+    CHECK_THAT(figures->notes,
+               Catch::VectorContains(std::string("Reuse is not measured, because not every engine was read "
+                                                 "(cand.engine-n2: the last reading is from 3s into it).")));
+    repeat.figures = *std::move(figures);
+  }
+  const auto summary = Summarize(test::ExampleJob(), test::ExampleManifest(), repeats);
+  CHECK_FALSE(summary.publishable);
+  CHECK(summary.points[0].publishable);  // the other stack's engine was read
+  const SummaryPoint& point = summary.points[1];
+  CHECK_FALSE(point.publishable);
+  REQUIRE(point.held_back_by.size() == 1);
+  CHECK_THAT(point.held_back_by[0], Catch::Contains("repeat 2: cand.engine-n2"));
+  CHECK(point.figures.at("reused").n == 2);  // the other two repeats tell it
+  CHECK_FALSE(point.figures.at("reused").repeats[1].has_value());
+}
+
 TEST_CASE("figures that are compared have the unit that they are measured in", "[E13]") {
   for (const auto& figure : FiguresOf(test::ExampleRepeat("cand", 1))) {
     INFO(figure.name);

@@ -168,6 +168,11 @@ TEST_CASE("publication: tools recorded, names confirmed, switches read", "[I9][F
   facts.switches[0].read = true;
   facts.switches[0].unconfirmed_fields = {"queue/ecn-marked"};
   CHECK_THAT(HeldBack(facts).at(0), Catch::Contains("not confirmed"));
+  facts.switches.clear();
+  facts.unread = {"repeat 2: engine-n1 (the last reading is from 3s into it)"};
+  REQUIRE(HeldBack(facts).size() == 1);
+  CHECK_THAT(HeldBack(facts)[0], Catch::Contains("not every engine was read") &&
+                                     Catch::Contains("repeat 2: engine-n1 (the last reading"));
   facts.simulated = true;
   CHECK_THAT(HeldBack(facts).at(0), Catch::Contains("simulated"));
 }
