@@ -1,6 +1,7 @@
 #include "controller/steps/measure.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
@@ -60,6 +61,25 @@ class Measurement::MachineFile {
   }
 
  private:
+  // Two samplings of one file number their series anew: the same series keeps the id that it has in the file,
+  // so that its counters go on where they were.
+  Status Define(const v1::SeriesDefinition& definition) {
+    results::SampleSeries series;
+    series.source = definition.source();
+    series.name = definition.name();
+    for (const v1::Label& label : definition.labels()) series.labels[label.key()] = label.value();
+    series.unit = definition.unit();
+    series.kind = definition.kind();
+    auto [known, added] =
+        ids_.try_emplace({series.source, series.name, series.labels}, static_cast<uint32_t>(ids_.size() + 1));
+    in_file_[definition.id()] = series.id = known->second;
+    return added ? writer_->Series(series) : absl::OkStatus();
+  }
+  uint32_t InFile(uint32_t id) const {
+    const auto known = in_file_.find(id);
+    return known == in_file_.end() ? 0 : known->second;
+  }
+
   Status Drain(Nanoseconds start_wall) {
     if (!writer_) {
       start_wall_ = start_wall;
@@ -79,16 +99,8 @@ class Measurement::MachineFile {
   }
 
   Status Write(const v1::StreamSamplesResponse& batch) {
-    for (const v1::SeriesDefinition& definition : batch.series()) {
-      results::SampleSeries series;
-      series.id = definition.id();
-      series.source = definition.source();
-      series.name = definition.name();
-      for (const v1::Label& label : definition.labels()) series.labels[label.key()] = label.value();
-      series.unit = definition.unit();
-      series.kind = definition.kind();
-      POOLMARK_RETURN_IF_ERROR(writer_->Series(series));
-    }
+    for (const v1::SeriesDefinition& definition : batch.series())
+      POOLMARK_RETURN_IF_ERROR(Define(definition));
     const Nanoseconds before_gap = last_at_;
     for (const v1::SampleRound& sampled : batch.rounds()) {
       results::SampleRoundRecord round;
@@ -98,7 +110,8 @@ class Measurement::MachineFile {
       round.failure = sampled.failure();
       for (const v1::SamplePoint& point : sampled.points()) {
         results::SampleReading reading;
-        reading.series = point.series();
+        reading.series = InFile(point.series());
+        if (reading.series == 0) continue;  // of a series that was never defined
         if (point.reading_case() == v1::SamplePoint::kValue) {
           reading.value = point.value();
         } else {
@@ -111,7 +124,7 @@ class Measurement::MachineFile {
       POOLMARK_RETURN_IF_ERROR(writer_->Round(round));
       for (const v1::SampleReset& reset : sampled.resets()) {
         POOLMARK_RETURN_IF_ERROR(
-            writer_->Reset({round.at, sampled.source(), reset.series(), reset.reason()}));
+            writer_->Reset({round.at, sampled.source(), InFile(reset.series()), reset.reason()}));
       }
     }
     if (batch.has_gap()) POOLMARK_RETURN_IF_ERROR(writer_->Gap({before_gap, last_at_, batch.gap().reason()}));
@@ -123,6 +136,9 @@ class Measurement::MachineFile {
   const JobRun& run_;
   const std::string machine_;
   const std::string path_;
+  using SeriesKey = std::tuple<std::string, std::string, std::map<std::string, std::string>>;
+  std::map<SeriesKey, uint32_t> ids_;     // series -> id in the file
+  std::map<uint32_t, uint32_t> in_file_;  // the agent's id -> id in the file
   Nanoseconds start_wall_{0};
   Nanoseconds offset_{0};
   Nanoseconds last_at_{0};
@@ -135,7 +151,7 @@ Result<std::unique_ptr<Measurement>> Measurement::Start(JobRun* run, const Stack
                                                         const std::string& directory,
                                                         const std::string& tag) {
   POOLMARK_RETURN_IF_ERROR(MakeDirs(directory, 0750));
-  std::unique_ptr<Measurement> measurement(new Measurement(run, tag));
+  std::unique_ptr<Measurement> measurement(new Measurement(run, stack, tag));
   std::mutex mutex;  // failure, run->tools
   Status failure;
   ForEachMachine(run->plan->machines, [&](const std::string& machine) {
@@ -177,11 +193,15 @@ void Measurement::Follow(const std::string& machine, const std::string& path, st
   bool end = false;
   Status written;
   std::string last_error;
+  int starts = 1;
+  bool again = false;  // the next batch is the first one of another sampling
   while (!stop.stop_requested() && !end && written.ok()) {
     auto link = run_->registry->Link(machine);
     if (link.ok()) {
-      Status status = (*link)->StreamSamples(request, stop, [&](const v1::StreamSamplesResponse& batch) {
+      Status status = (*link)->StreamSamples(request, stop, [&](v1::StreamSamplesResponse batch) {
         request.set_after_sequence(batch.sequence());
+        if (again) batch.mutable_gap()->set_reason("the agent was started again");
+        again = false;
         if (batch.has_gap()) note(absl::StrCat("gap: ", batch.gap().reason()));
         written = file.Take(batch, StartWall());
         end = batch.end();
@@ -190,6 +210,17 @@ void Measurement::Follow(const std::string& machine, const std::string& path, st
         if (batch.rounds_size() > 0) ++batches_[machine];
         return written.ok() && !end && !stop.stop_requested();
       });
+      // An agent that was started again samples nothing and numbers from the start.
+      if (!status.ok() && ErrorOf(status).code == "not_sampling") {
+        Status started = SampleAgain(link->get(), machine, starts, stop);
+        if (started.ok()) {
+          ++starts;
+          again = true;
+          request.set_after_sequence(0);
+          continue;
+        }
+        status = std::move(started);
+      }
       if (!status.ok()) last_error = std::string(status.message());
     }
     if (!end && !WaitFor(stop, run_->timing.poll)) break;
@@ -204,6 +235,26 @@ void Measurement::Follow(const std::string& machine, const std::string& path, st
   if (!finished.ok()) note(std::string(finished.message()));
   std::lock_guard lock(mutex_);
   ended_[machine] = true;
+}
+
+Status Measurement::SampleAgain(AgentLink* link, const std::string& machine, int starts,
+                                std::stop_token stop) {
+  POOLMARK_RETURN_IF_ERROR(
+      link->StartSampling(RequestFor(*run_, stack_, machine, absl::StrCat(tag_, "/again-", starts)), stop)
+          .status());
+  {
+    std::lock_guard lock(mutex_);
+    if (!ending_) return absl::OkStatus();
+  }
+  // The request to stop came to an agent that did not sample yet; its last round is taken with this one.
+  return link->StopSampling(StopRequest(machine), stop).status();
+}
+
+v1::StopSamplingRequest Measurement::StopRequest(const std::string& machine) const {
+  v1::StopSamplingRequest request;
+  request.set_request_id(run_->RequestId(machine, absl::StrCat("sample-end/", tag_)));
+  *request.mutable_lease() = run_->Lease(machine);
+  return request;
 }
 
 void Measurement::LoadStarted(Nanoseconds wall) {
@@ -232,13 +283,14 @@ bool Measurement::AwaitFirst(Nanoseconds within) {
 Status Measurement::Finish() {
   if (finished_) return absl::OkStatus();
   finished_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
   ForEachMachine(run_->plan->machines, [&](const std::string& machine) {
-    v1::StopSamplingRequest request;
-    request.set_request_id(run_->RequestId(machine, absl::StrCat("sample-end/", tag_)));
-    *request.mutable_lease() = run_->Lease(machine);
     if (run_->registry->Silence(machine) > run_->registry->timing().silent) return;
     auto link = run_->registry->Link(machine);
-    if (link.ok()) (void)(*link)->StopSampling(request, run_->stop);
+    if (link.ok()) (void)(*link)->StopSampling(StopRequest(machine), run_->stop);
   });
   const Nanoseconds deadline = run_->clock->Steady() + kLastRounds;
   for (;;) {

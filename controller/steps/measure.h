@@ -1,6 +1,8 @@
 // Step 6, Measure: while the load runs, every machine samples its engine, cache, router and exporter
 // counters, its GPUs, host and network. One object is one repeat's sampling: started before the load, stopped
-// after its drain, one thread per machine that writes samples/<machine>.jsonl.zst as the batches come.
+// after its drain, one thread per machine that writes samples/<machine>.jsonl.zst as the batches come. An
+// agent that is started again meanwhile is asked to sample again; the file then has a gap, and its counters
+// go on.
 #pragma once
 #include <map>
 #include <memory>
@@ -16,8 +18,8 @@ namespace poolmark::controller {
 
 class Measurement {
  public:
-  // `directory` is the repeat's samples directory. `tag` makes request ids unique. Fails when a machine does
-  // not start to sample.
+  // `directory` is the repeat's samples directory. `tag` makes request ids unique. `stack` outlives the
+  // object. Fails when a machine does not start to sample.
   static Result<std::unique_ptr<Measurement>> Start(JobRun* run, const StackPlan& stack,
                                                     const std::string& directory, const std::string& tag);
   ~Measurement();
@@ -38,20 +40,26 @@ class Measurement {
   bool AwaitFirst(Nanoseconds within);
 
  private:
-  Measurement(JobRun* run, std::string tag) : run_(run), tag_(std::move(tag)) {}
+  Measurement(JobRun* run, const StackPlan& stack, std::string tag)
+      : run_(run), stack_(stack), tag_(std::move(tag)) {}
   class MachineFile;
   Nanoseconds StartWall() const;
   void Follow(const std::string& machine, const std::string& path, std::stop_token stop);
+  // After an agent's restart; `starts` is how often it was asked to before.
+  Status SampleAgain(AgentLink* link, const std::string& machine, int starts, std::stop_token stop);
+  v1::StopSamplingRequest StopRequest(const std::string& machine) const;
 
   JobRun* run_;
+  const StackPlan& stack_;
   const std::string tag_;
   std::map<std::string, std::string> files_;
-  mutable std::mutex mutex_;  // the next five
+  mutable std::mutex mutex_;  // the next six
   std::vector<std::string> notes_;
   std::map<std::string, bool> ended_;
   Status stored_;
   std::map<std::string, uint64_t> batches_;
   Nanoseconds start_wall_{0};  // 0: not yet
+  bool ending_ = false;        // the machines are being asked to stop
   bool finished_ = false;
   std::vector<std::jthread> threads_;
 };

@@ -19,6 +19,10 @@ double Seconds(Nanoseconds time) {
   return static_cast<double>(time.count()) / 1e9;
 }
 
+bool IsReadBetween(const std::vector<Nanoseconds>& times, Nanoseconds from, Nanoseconds to) {
+  return std::any_of(times.begin(), times.end(), [&](Nanoseconds at) { return at >= from && at <= to; });
+}
+
 // Gauges that say how full an engine's own cache is, 0 … 1, by engine.
 bool IsUsage(const std::string& name) {
   return name == "vllm:kv_cache_usage_perc" || name == "vllm:gpu_cache_usage_perc" ||
@@ -97,13 +101,15 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
           if (after != scrapes->second.begin()) engine.counters_from = Seconds(*(after - 1));
           // M7: counters are read after the drain. A page that failed before it leaves values of some earlier
           // moment, which must not stand for the end.
-          if (scrapes->second.empty() || scrapes->second.back() < window.drained) {
+          if (!IsReadBetween(scrapes->second, window.drained, end)) {
+            const auto until =
+                std::lower_bound(scrapes->second.begin(), scrapes->second.end(), window.drained);
             engine.unreadable =
                 absl::StrCat("its counters could not be read after the load; the last reading is from ",
-                             scrapes->second.empty()
+                             until == scrapes->second.begin()
                                  ? std::string("before it")
                                  : absl::StrCat(FormatDuration(std::chrono::floor<std::chrono::seconds>(
-                                                    std::max(scrapes->second.back(), Nanoseconds(0)))),
+                                                    std::max(*(until - 1), Nanoseconds(0)))),
                                                 " into it"));
           }
         }
@@ -192,8 +198,7 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
       if ((!net && !rdma) || device == series.labels.end() || values == log->values.end()) continue;
       // Bytes that were sent after the last reading are in no counter: then it is not known what went where.
       const auto scrapes = log->scrapes.find(series.source);
-      if (scrapes == log->scrapes.end() || scrapes->second.empty() || scrapes->second.back() < window.drained)
-        continue;
+      if (scrapes == log->scrapes.end() || !IsReadBetween(scrapes->second, window.drained, end)) continue;
       stats::CounterChange change = stats::ChangeOver(values->second, window.from, end, false);
       if (!change.change.has_value()) continue;
       facts.sent_by_device[machine][absl::StrCat(net ? "net:" : "rdma:", device->second)] += *change.change;

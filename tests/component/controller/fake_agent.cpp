@@ -13,6 +13,15 @@
 namespace poolmark::test {
 namespace {
 
+// What a fake engine counts: of ten prompt tokens six are computed and four come from its own cache.
+constexpr struct {
+  const char *name, *source;
+  double share;
+} kEngineSeries[] = {{"vllm:prompt_tokens_total", "", 10},
+                     {"vllm:prompt_tokens_by_source_total", "local_compute", 6},
+                     {"vllm:prompt_tokens_by_source_total", "local_cache_hit", 4},
+                     {"vllm:prompt_tokens_by_source_total", "external_kv_transfer", 0}};
+
 constexpr char kWorkDir[] = "/var/lib/poolmark-fake";
 
 // Twenty good requests of a load of two seconds.
@@ -287,8 +296,12 @@ Result<v1::StartSamplingResponse> FakeAgent::StartSampling(const v1::StartSampli
                                                            std::stop_token stop) {
   POOLMARK_RETURN_IF_ERROR(Enter("StartSampling", request.lease(), stop));
   std::lock_guard lock(mutex_);
-  sampling_ = true;
-  sample_sequence_ = 0;
+  sampling_ = sampler_ = true;
+  ++samplings_;
+  sampled_.clear();
+  for (const v1::ScrapeTarget& target : request.targets()) {
+    if (target.source().find("engine") != std::string::npos) sampled_.push_back(target.source());
+  }
   v1::StartSamplingResponse response;
   response.add_tools()->set_name("poolmark-agent");
   return response;
@@ -299,12 +312,38 @@ Status FakeAgent::StreamSamples(const v1::StreamSamplesRequest& request, std::st
   POOLMARK_RETURN_IF_ERROR(Enter("StreamSamples", request.lease(), stop));
   uint64_t sequence = request.after_sequence();
   double value = 1;
+  int sampling = 0;
+  std::vector<std::string> engines;
+  {
+    std::lock_guard lock(mutex_);
+    if (!sampler_)
+      return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "not_sampling", "samples",
+                            "nothing is being sampled for this job", "call StartSampling first"});
+    sampling = samplings_;
+    if (pool_->engine_counters) engines = sampled_;
+  }
+  // Another sampling numbers its series in another way.
+  const uint32_t first_id = 1 + static_cast<uint32_t>(sampling % 2);
   while (!stop.stop_requested()) {
     v1::StreamSamplesResponse batch;
     batch.set_sequence(++sequence);
     if (sequence == 1) {
+      for (const std::string& engine : engines) {
+        for (const auto& [name, source, share] : kEngineSeries) {
+          v1::SeriesDefinition* series = batch.add_series();
+          series->set_id(first_id + static_cast<uint32_t>(batch.series_size()));
+          series->set_source(engine);
+          series->set_name(name);
+          series->set_kind("counter");
+          series->set_unit("tokens");
+          if (*source == 0) continue;
+          v1::Label* label = series->add_labels();
+          label->set_key("source");
+          label->set_value(source);
+        }
+      }
       v1::SeriesDefinition* series = batch.add_series();
-      series->set_id(1);
+      series->set_id(first_id);
       series->set_source("node");
       series->set_name("node_cpu_seconds_total");
       series->set_kind("counter");
@@ -315,10 +354,24 @@ Status FakeAgent::StreamSamples(const v1::StreamSamplesRequest& request, std::st
     round->set_wall_ns(RealClock().Wall().count());
     round->set_source("node");
     v1::SamplePoint* point = round->add_points();
-    point->set_series(1);
+    point->set_series(first_id);
     point->set_value(value++);
     {
       std::unique_lock lock(mutex_);
+      if (!sampler_ || samplings_ != sampling) return absl::UnavailableError("Socket closed");
+      uint32_t next_id = first_id;
+      for (const std::string& engine : engines) {
+        tokens_[engine] += 10;
+        v1::SampleRound* counters = batch.add_rounds();
+        counters->set_steady_ns(batch.rounds(0).steady_ns());
+        counters->set_wall_ns(batch.rounds(0).wall_ns());
+        counters->set_source(engine);
+        for (const auto& [name, source, share] : kEngineSeries) {
+          v1::SamplePoint* tokens = counters->add_points();
+          tokens->set_series(++next_id);
+          tokens->set_value(tokens_[engine] * share / 10);
+        }
+      }
       batch.set_end(!sampling_);
       if (sampling_ && sequence > 1)
         changed_.wait_for(lock, stop, std::chrono::milliseconds(50), [&] { return !sampling_; });
@@ -326,6 +379,16 @@ Status FakeAgent::StreamSamples(const v1::StreamSamplesRequest& request, std::st
     if (!on_message(batch) || batch.end()) return absl::OkStatus();
   }
   return absl::CancelledError("stopped");
+}
+
+void FakeAgent::RestartAgent() {
+  std::lock_guard lock(mutex_);
+  sampling_ = sampler_ = false;
+  changed_.notify_all();
+}
+int FakeAgent::samplings() {
+  std::lock_guard lock(mutex_);
+  return samplings_;
 }
 
 Result<v1::StopSamplingResponse> FakeAgent::StopSampling(const v1::StopSamplingRequest& request,

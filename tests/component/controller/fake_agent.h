@@ -48,6 +48,9 @@ class FakeAgent final : public controller::AgentLink {
   void Die(const std::string& id, int exit_code);
   // Its guard dies, is swept after, and has told nobody: everything is gone, and so is the lease.
   void KillGuard();
+  // The agent's process is started again: its engines go on, what it sampled is forgotten, its streams break.
+  void RestartAgent();
+  int samplings();  // how often sampling was started
   std::vector<std::string> Processes();
   uint64_t epoch();
 
@@ -72,7 +75,10 @@ class FakeAgent final : public controller::AgentLink {
   std::vector<v1::WatchProcessesResponse> events_;
   std::map<std::string, std::string> files_;
   bool sampling_ = false;
-  uint64_t sample_sequence_ = 0;
+  bool sampler_ = false;  // StartSampling was called since the agent's start
+  int samplings_ = 0;
+  std::vector<std::string> sampled_;      // engines of the sampling
+  std::map<std::string, double> tokens_;  // their prompt tokens
 };
 
 class FakePool {
@@ -94,6 +100,7 @@ class FakePool {
   std::atomic<int> launched{0};         // engines ever started
   std::atomic<int> failing_answers{0};  // so many prompts after a reset are answered with HTTP 500
   std::atomic<bool> reset_seen{false};
+  std::atomic<bool> engine_counters{false};  // samples hold engines' prompt tokens, ten more in each round
 
   // Engines of all machines, by base URL: what they counted.
   std::mutex engines_mutex;

@@ -1,5 +1,7 @@
 // A job through all seven steps over fake agents, and what can come between.
 #include "common/results/directory.h"
+#include "common/results/layout.h"
+#include "common/results/samples.h"
 #include "common/results/sums.h"
 #include "tests/component/controller/fixture.h"
 
@@ -207,6 +209,65 @@ TEST_CASE("--no-continue ends an interrupted job instead") {
   v1::Job job = f.Finished(id);
   CHECK(StateName(job.state()) == "INVALID");
   CHECK(job.reasons(0).code() == "controller_restarted");
+}
+
+TEST_CASE("an agent that is started again under load samples again, and its counters go on", "[B4][F22]") {
+  ControllerFixture f;
+  f.pool.engine_counters = true;
+  f.pool.hold_load = true;
+  const std::string id = f.Submit(f.Request());
+  std::string load;
+  ControllerFixture::Until([&] {
+    for (const std::string& process : f.pool.at("n0").Processes()) {
+      if (process.find(".load-") != std::string::npos) load = process;
+    }
+    return !load.empty();
+  });
+  const Nanoseconds loaded = RealClock().Steady();
+  f.pool.at("n1").RestartAgent();
+  ControllerFixture::Until([&] { return f.pool.at("n1").samplings() == 2; });
+  // The records say a load of two seconds: counters are read after it.
+  ControllerFixture::Until([&] { return RealClock().Steady() - loaded > std::chrono::seconds(4); });
+  f.pool.at("n0").Die(load, 0);
+  v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "SUCCEEDED");
+  CHECK(f.pool.at("n0").samplings() == 1);
+  auto read = results::ReadDirectory(f.Results(id));
+  REQUIRE(read.ok());
+  REQUIRE(read->repeats.size() == 1);
+  const results::RepeatFile& repeat = read->repeats[0];
+  for (const std::string& note : repeat.figures.notes) UNSCOPED_INFO(note);
+  CHECK(repeat.figures.valid);
+  CHECK_THAT(repeat.figures.notes,
+             Catch::VectorContains(std::string("samples of n1: gap: the agent was started again")));
+  REQUIRE(repeat.figures.sources.engines.size() == 2);
+  for (const auto& engine : repeat.figures.sources.engines) {
+    INFO(engine.process << ": " << (engine.sources.has_value() ? "" : engine.sources.reason()));
+    REQUIRE(engine.sources.has_value());
+    CHECK((*engine.sources).prompt > 0);
+    CHECK((*engine.sources).not_attributed == 0);
+  }
+  CHECK(repeat.figures.sources.complete);
+  CHECK(repeat.figures.reused.value_or(-1) == Approx(0.4));
+  const std::string directory =
+      f.Results(id) + "/" +
+      results::RepeatDir(repeat.facts.point.stack, repeat.facts.point.workload, repeat.facts.point.level, 1);
+  auto log = results::ReadSamples(directory + "/samples/n1.jsonl.zst");
+  REQUIRE(log.ok());
+  REQUIRE(log->gaps.size() == 1);
+  CHECK(log->gaps[0].reason == "the agent was started again");
+  CHECK(log->resets.empty());
+  REQUIRE(log->series.size() == 5);  // four of the engine and one of the host, each defined once
+  for (const results::SampleSeries& series : log->series) {
+    if (series.source == "node") continue;
+    INFO(series.name);
+    const auto& values = log->values.at(series.id);
+    REQUIRE(values.size() > 2);
+    const std::map<std::string, double> steps = {
+        {"local_compute", 6}, {"local_cache_hit", 4}, {"external_kv_transfer", 0}};
+    const double step = series.labels.empty() ? 10 : steps.at(series.labels.at("source"));
+    for (size_t i = 1; i < values.size(); ++i) CHECK(values[i].value == Approx(values[i - 1].value + step));
+  }
 }
 
 TEST_CASE("an engine that dies under load makes its repeat invalid, and the job goes on") {
