@@ -5,12 +5,13 @@
 #include "cli/commands/quality_commands.h"
 #include "cli/commands/quality_support.h"
 #include "cli/output/interrupt.h"
+#include "cli/output/terminal.h"
 #include "common/base/files.h"
 #include "common/base/time_format.h"
 #include "common/http/stoppable_client.h"
 #include "common/quality/accuracy.h"
 #include "common/quality/codec.h"
-#include "common/quality/judge_cache.h"
+#include "common/quality/recompute.h"
 #include "common/quality/report_html.h"
 #include "common/quality/report_text.h"
 #include "common/quality/verify.h"
@@ -19,6 +20,7 @@ namespace poolmark::cli {
 namespace {
 
 constexpr uint64_t kMaxFile = uint64_t{1} << 30;
+constexpr size_t kMostOnTerminal = 4000;  // bytes of one text of `show`
 
 int ExitCode(quality::Verdict verdict) {
   switch (verdict) {
@@ -54,21 +56,6 @@ Result<Results> LoadResults(const std::string& directory) {
   POOLMARK_ASSIGN_OR_RETURN(std::string rows, ReadFile(rows_file, kMaxFile));
   POOLMARK_ASSIGN_OR_RETURN(out.rows, quality::DecodeRows(rows, rows_file));
   return out;
-}
-
-// The comparison again, with the settings that summary.json records and the ratings in the cache.
-Result<quality::Analysis> Recompute(const quality::LoadedDirectory& loaded, const std::string& directory) {
-  POOLMARK_ASSIGN_OR_RETURN(Results results, LoadResults(directory));
-  quality::JudgeTable table;
-  bool judge = results.summary.verdict_settings.metric == "judge";
-  if (judge) {
-    Result<std::string> cache = ReadFile(JoinPath(directory, "judge_cache.jsonl"), kMaxFile);
-    if (cache.ok()) table.by_key = quality::DecodeCache(*cache);
-    for (const std::string& reason : results.summary.invalid_reasons) {
-      if (reason.starts_with("judge_sanity: ")) table.insane = reason.substr(14);
-    }
-  }
-  return quality::Analyze(loaded, results.summary.verdict_settings, judge ? &table : nullptr);
 }
 
 }  // namespace
@@ -126,7 +113,8 @@ int RunQualityShow(const QualityShowArguments& a) {
     return Refuse(NotFound(JoinPath(a.directory, "rows.jsonl"),
                            absl::StrCat("has no question '", quality::Printable(a.qid), "'")));
   }
-  Print(quality::ShowText(results->rows, *loaded, {a.qid, a.all, a.responses}));
+  Print(quality::ShowText(results->rows, *loaded,
+                          {a.qid, a.all, a.responses, StdoutIsTerminal() ? kMostOnTerminal : 0}));
   return 0;
 }
 
@@ -168,10 +156,14 @@ int RunQualityCompare(const std::string& a, const std::string& b) {
 int RunQualityReport(const std::string& directory, const std::string& out) {
   Result<quality::LoadedDirectory> loaded = quality::Directory(directory).Load(false);
   if (!loaded.ok()) return Refuse(loaded.status());
-  Result<quality::Analysis> analysis = Recompute(*loaded, directory);
-  if (!analysis.ok()) return Refuse(analysis.status());
+  Result<quality::Recomputed> again = quality::Recompute(*loaded, directory);
+  if (!again.ok()) return Refuse(again.status());
+  // A page may not tell another verdict than the files beside it.
+  if (!again->problems.empty()) {
+    return Refuse(Precondition(directory, again->problems.front(), "run poolmark quality analyze again"));
+  }
   std::string file = out.empty() ? JoinPath(directory, "report.html") : out;
-  if (Status written = AtomicWriteFile(file, quality::ReportHtml(*loaded, *analysis)); !written.ok())
+  if (Status written = AtomicWriteFile(file, quality::ReportHtml(*loaded, again->analysis)); !written.ok())
     return Refuse(written);
   Print(file + "\n");
   return 0;

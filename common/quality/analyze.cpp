@@ -100,6 +100,7 @@ class Analyzer {
   }
 
   Result<Analysis> Run() {
+    POOLMARK_RETURN_IF_ERROR(CheckMetric());
     POOLMARK_RETURN_IF_ERROR(FindArms());
     ScoreAll();
     BuildRows();
@@ -115,6 +116,17 @@ class Analyzer {
   }
 
  private:
+  Status CheckMetric() const {
+    const std::string& metric = settings_.metric;
+    if (metric != "match" && metric != "f1" && metric != "judge")
+      return InvalidInput("verdict_metric",
+                          absl::StrCat("is '", metric, "', one of match, f1, judge is needed"));
+    if (metric == "judge" && !settings_.judge_model)
+      return InvalidInput("judge_model", "is missing, the metric judge needs it");
+    if (metric == "judge" && judge_ == nullptr) return Internal("", "no judge ratings were given");
+    return absl::OkStatus();
+  }
+
   Status FindArms() {
     auto index = [&](const std::string& label) {
       for (size_t i = 0; i < passes_.size(); ++i) {
@@ -133,7 +145,6 @@ class Analyzer {
     reference_ = *reference;
     candidate_ = *candidate;
     second_reference_ = index("reference_2");
-    if (settings_.metric == "judge" && judge_ == nullptr) return Internal("", "no judge ratings were given");
     return absl::OkStatus();
   }
 

@@ -60,7 +60,8 @@ struct Analysis {
   std::vector<std::string> warnings;
 };
 
-// Errors: no reference_1 or no candidate pass; a judge metric without a table.
+// Errors: an unknown metric; the judge metric without a model or a table; no reference_1 or no candidate
+// pass.
 Result<Analysis> Analyze(const LoadedDirectory& directory, const VerdictSettings& settings,
                          const JudgeTable* judge);
 

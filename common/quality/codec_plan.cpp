@@ -119,9 +119,16 @@ PassageRecord ReadPassage(Json& object, const std::string& where, Status* status
   return p;
 }
 
-// The manifest part of a sample.
-Sample ReadRecord(Fields& f) {
+// The manifest part of a sample. Every record repeats the plan's scenario and chunk size; `plan` null: it is
+// not known here.
+Sample ReadRecord(Fields& f, const Plan* plan) {
   Sample s;
+  const std::string scenario = f.Str("scenario");
+  const int64_t chunk_size = f.Count("chunk_size", 1);
+  if (plan != nullptr && scenario != plan->scenario)
+    f.Fail("scenario", absl::StrCat("is '", scenario.substr(0, 40), "', the plan's is ", plan->scenario));
+  if (plan != nullptr && chunk_size != plan->chunk_size)
+    f.Fail("chunk_size", absl::StrCat("is ", chunk_size, ", the plan's is ", plan->chunk_size));
   s.qid = f.Str("qid");
   s.request_id = f.Str("request_id");
   s.prompt_hash = f.Str("prompt_hash");
@@ -147,9 +154,9 @@ Sample ReadRecord(Fields& f) {
   return s;
 }
 
-Result<Sample> ReadSample(Json& object, const std::string& where) {
+Result<Sample> ReadSample(Json& object, const std::string& where, const Plan& plan) {
   Fields f(object, where);
-  Sample s = ReadRecord(f);
+  Sample s = ReadRecord(f, &plan);
   s.question = f.Str("question");
   s.answers = f.Strings("answers");
   s.documents = f.Strings("documents");
@@ -271,7 +278,7 @@ Result<Plan> DecodePlan(std::string_view text, const std::string& where, bool ke
   POOLMARK_RETURN_IF_ERROR(ForEachPiece(
       split.samples, *samples, absl::StrCat(where, " plan.samples"),
       [&](Json& element, const std::string& element_where) -> Status {
-        POOLMARK_ASSIGN_OR_RETURN(Sample sample, ReadSample(element, element_where));
+        POOLMARK_ASSIGN_OR_RETURN(Sample sample, ReadSample(element, element_where, plan));
         if (!qids.insert(sample.qid).second) {
           return InvalidInput(element_where,
                               absl::StrCat("qid '", sample.qid, "' stands twice, rows are joined by it"));
@@ -298,7 +305,7 @@ Result<std::vector<Sample>> DecodeManifest(std::string_view text, const std::str
   POOLMARK_RETURN_IF_ERROR(
       ForEachLine(text, where, [&](Json& object, const std::string& line_where) -> Status {
         Fields f(object, line_where);
-        out.push_back(ReadRecord(f));
+        out.push_back(ReadRecord(f, nullptr));
         return f.status();
       }));
   return out;

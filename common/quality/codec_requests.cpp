@@ -49,6 +49,12 @@ Result<RequestLog> DecodeRequests(std::string_view text, const std::string& wher
       log.troubled.push_back(std::move(request));
     }
   }
+  // Both are totals of the list.
+  for (const auto& [key, want] :
+       {std::pair("sent_again", log.sent_again()), std::pair("failed", log.failed())}) {
+    const int64_t have = f.Count(key);
+    if (have != want) f.Fail(key, absl::StrCat("is ", have, ", 'troubled' gives ", want));
+  }
   if (!f.status().ok()) return f.status();
   return log;
 }

@@ -144,16 +144,39 @@ Status ReadRow(Json& object, const std::string& where, Row* row) {
   return f.status();
 }
 
+double ReadShare(Fields& f, const char* key) {
+  const double value = f.Num(key);
+  if (!(value >= 0 && value <= 1)) f.Fail(key, absl::StrCat("is ", value, ", between 0 and 1 is needed"));
+  return value;
+}
+
+// Says again what the settings say; nothing is kept of it.
+void CheckJudgeOf(Fields& top, const VerdictSettings& settings) {
+  if (settings.metric != "judge") {
+    if (!top.Null("judge")) top.Fail("judge", "is not null, and the metric is not the judge's");
+    return;
+  }
+  Json* object = top.Object("judge");
+  if (object == nullptr) return;
+  Fields f(*object, absl::StrCat(top.where(), " judge"));
+  (void)f.Str("model");
+  (void)f.Str("metric");
+  top.Adopt(f.status());
+}
+
 void ReadSettingsOf(Fields& top, Summary* s) {
   Json* settings = top.Object("settings");
   if (settings == nullptr) return;
   Fields f(*settings, absl::StrCat(top.where(), " settings"));
-  s->verdict_settings.metric = f.Str("verdict_metric");
-  if (f.Has("judge_model")) s->verdict_settings.judge_model = f.Str("judge_model");
+  const std::string metric = s->verdict_settings.metric = f.Str("verdict_metric");
+  if (metric != "match" && metric != "f1" && metric != "judge")
+    f.Fail("verdict_metric",
+           absl::StrCat("is '", metric.substr(0, 40), "', one of match, f1, judge is needed"));
+  if (metric == "judge") s->verdict_settings.judge_model = f.Str("judge_model");
   s->reference_repeats = f.Int("reference_repeats", 0);
-  s->verdict_settings.tolerance = f.Num("tolerance");
-  s->verdict_settings.min_blend_share = f.Num("min_blend_share");
-  s->verdict_settings.min_reuse_ratio = f.Num("min_reuse_ratio");
+  s->verdict_settings.tolerance = ReadShare(f, "tolerance");
+  s->verdict_settings.min_blend_share = ReadShare(f, "min_blend_share");
+  s->verdict_settings.min_reuse_ratio = ReadShare(f, "min_reuse_ratio");
   s->blend_metrics_url = f.Str("blend_metrics_url");
   top.Adopt(f.status());
   Json plan = *settings;
@@ -318,6 +341,7 @@ Result<Summary> DecodeSummary(std::string_view text, const std::string& where) {
   s.plan_fingerprint = f.Str("plan_fingerprint");
   ReadSettingsOf(f, &s);
   ReadArmsOf(f, &s);
+  CheckJudgeOf(f, s.verdict_settings);
   s.num_questions = f.Int("num_questions", 0);
   s.unscored_questions = f.Int("unscored_questions", 0);
   if (Json* sources = f.Object("evidence_sources")) {
@@ -331,6 +355,7 @@ Result<Summary> DecodeSummary(std::string_view text, const std::string& where) {
   if (Json* padding = f.NullableObject("padding")) {
     Fields p(*padding, absl::StrCat(where, " padding"));
     s.padding = Padding{p.Str("filler"), p.Int("pad_tokens", 0), p.Int("prompt_tokens", 0)};
+    (void)p.Num("share");  // written from the other two
     f.Adopt(p.status());
   }
   ReadReuseOf(f, &s);

@@ -177,9 +177,19 @@ std::string SummaryText(const Analysis& analysis) {
   return out;
 }
 
+std::string PrintableStart(std::string_view text, size_t most_bytes) {
+  if (most_bytes == 0 || text.size() <= most_bytes) return Printable(text);
+  size_t end = most_bytes;
+  // Not within a character.
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return absl::StrCat(Printable(text.substr(0, end)), " ... (", text.size() - end,
+                      " bytes more; whole in a pipe or file)");
+}
+
 std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& directory,
                      const ShowOptions& options) {
   std::string out;
+  auto shown_text = [&](std::string_view text) { return PrintableStart(text, options.most_bytes); };
   std::map<std::string, size_t> index;
   for (size_t i = 0; i < directory.plan.samples.size(); ++i) index[directory.plan.samples[i].qid] = i;
   int64_t shown = 0;
@@ -192,20 +202,20 @@ std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& direct
     absl::StrAppend(&out, Printable(row.qid),
                     sample != nullptr ? absl::StrCat(" (", sample->request_id, ")") : std::string(), "  ",
                     row.loss_tag.value_or("not scored"), "\n");
-    if (sample != nullptr) absl::StrAppend(&out, "  question   ", Printable(sample->question), "\n");
-    for (const std::string& gold : row.gold) absl::StrAppend(&out, "  gold       ", Printable(gold), "\n");
+    if (sample != nullptr) absl::StrAppend(&out, "  question   ", shown_text(sample->question), "\n");
+    for (const std::string& gold : row.gold) absl::StrAppend(&out, "  gold       ", shown_text(gold), "\n");
     size_t width = 9;
     for (const auto& [label, answer] : row.answers) width = std::max(width, label.size());
     for (const auto& [label, answer] : row.answers) {
       const std::optional<double>* score = Find(row.scores, label);
       absl::StrAppend(&out, "  ", Padded(label, width + 2),
                       score != nullptr && *score ? Fixed3(**score) : std::string("-    "), "  ",
-                      answer.empty() ? WhyEmpty(directory, label, sample) : Printable(answer), "\n");
+                      answer.empty() ? WhyEmpty(directory, label, sample) : shown_text(answer), "\n");
       if (!options.responses || sample == nullptr) continue;
       for (const Pass& pass : directory.passes) {
         if (pass.arm.label == label)
           absl::StrAppend(&out, std::string(width + 4, ' '),
-                          "response: ", Printable(pass.answers[found->second].response), "\n");
+                          "response: ", shown_text(pass.answers[found->second].response), "\n");
       }
     }
     for (const EvidencePlace& e : row.evidence) {

@@ -17,6 +17,7 @@ struct ShowOptions {
   std::string qid;         // only this question; "" for all that are shown
   bool all = false;        // every question, not the lost ones alone
   bool responses = false;  // full responses beside the answers
+  size_t most_bytes = 0;   // of one text, the rest is cut and said; 0: whole texts
 };
 // Questions side by side: golds, both answers, tag, where the evidence was stored and measured. `passes`
 // gives the responses and may be empty otherwise.
@@ -25,6 +26,8 @@ std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& direct
 
 // Control characters as escapes: model output may hold anything, also terminal commands.
 std::string Printable(std::string_view text);
+// The same of the text's beginning, at most `most_bytes` (0: all of it), and how much was left out.
+std::string PrintableStart(std::string_view text, size_t most_bytes);
 
 // "0.768", "-0.137": three decimals.
 std::string Fixed3(double value);

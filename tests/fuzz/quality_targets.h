@@ -9,6 +9,7 @@
 
 #include "common/base/json.h"
 #include "common/base/json_repair.h"
+#include "common/quality/analyze.h"
 #include "common/quality/blend_counters.h"
 #include "common/quality/chat_stream.h"
 #include "common/quality/codec.h"
@@ -38,6 +39,30 @@ void SameAgain(const Decoded& decoded, const Encode& encode, const Decode& decod
   auto again = decode(*first);
   Must(again.ok());
   Must(*encode(*again) == *first);
+}
+
+// A directory of one question and two passes.
+inline quality::LoadedDirectory OneQuestion() {
+  using namespace quality;
+  LoadedDirectory one;
+  one.plan.settings_json = "{}";
+  Sample sample;
+  sample.qid = "a";
+  sample.question = "q";
+  sample.answers = {"x"};
+  one.plan.samples.push_back(sample);
+  for (const char* role : {"reference", "candidate"}) {
+    Pass pass;
+    pass.arm.role = role;
+    pass.arm.label = ArmLabel(role, 0);
+    Answer answer;
+    answer.qid = "a";
+    answer.successful = true;
+    answer.answer = "x";
+    pass.answers.push_back(answer);
+    one.passes.push_back(std::move(pass));
+  }
+  return one;
 }
 
 // One reader of a results directory; `kind` in [0, kQualityFileKinds).
@@ -79,6 +104,14 @@ inline void FuzzQualityFile(int kind, std::string_view text) {
     case 5:
       SameAgain(DecodeSummary(text, "f"), EncodeSummary,
                 [](const std::string& t) { return DecodeSummary(t, "f"); });
+      // The settings are used again by whoever recomputes.
+      if (Result<Summary> summary = DecodeSummary(text, "f"); summary.ok()) {
+        const LoadedDirectory one = OneQuestion();
+        const JudgeTable table;
+        Must(Analyze(one, summary->verdict_settings,
+                     summary->verdict_settings.metric == "judge" ? &table : nullptr)
+                 .ok());
+      }
       break;
     case 6: {
       const auto cache = DecodeCache(text);

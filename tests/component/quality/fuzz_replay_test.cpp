@@ -3,7 +3,9 @@
 
 #include "common/base/files.h"
 #include "common/base/random.h"
+#include "common/quality/accuracy.h"
 #include "common/quality/analyze.h"
+#include "common/quality/recompute.h"
 #include "common/quality/report_html.h"
 #include "common/quality/report_text.h"
 #include "tests/component/quality/bench_setup.h"
@@ -90,9 +92,13 @@ TEST_CASE("a directory that loads can be compared, shown and written, whatever i
     bench.options.settings.min_unit_tokens = 128;
   }
   bench.Run();
+  AnalyzeOptions analyze;
+  analyze.directory = bench.out();
+  REQUIRE(AnalyzeDirectory(analyze, {nullptr, [](Nanoseconds) {}, {}, nullptr}).ok());
   const std::vector<std::string> names = ListDir(bench.out()).value();
   SplitMix64 random(20261201);
   int loaded = 0;
+  int recomputed = 0;
   for (int i = 0; i < 400; ++i) {
     const std::string file = bench.out() + "/" + names[random.Below(names.size())];
     const std::string before = ReadFile(file).value();
@@ -122,9 +128,16 @@ TEST_CASE("a directory that loads can be compared, shown and written, whatever i
       CHECK_FALSE(ReportHtml(*directory, *analysis).empty());
       (void)PlanProblems(directory->plan);
     }
+    // The comparison with whatever settings the file holds.
+    if (directory.ok()) {
+      const Result<Recomputed> again = Recompute(*directory, bench.out());
+      if (again.ok()) ++recomputed;
+      if (!again.ok()) CHECK_FALSE(again.status().message().empty());
+    }
     REQUIRE(AtomicWriteFile(file, before).ok());
   }
   CHECK(loaded > 100);
+  CHECK(recomputed > 100);
 }
 
 TEST_CASE("readers hold on recorded, mutated and hostile inputs", "[K2]") {

@@ -8,6 +8,8 @@
 #include "common/base/json_text.h"
 #include "common/quality/accuracy.h"
 #include "common/quality/codec.h"
+#include "common/quality/digests.h"
+#include "common/quality/recompute.h"
 #include "tests/component/quality/bench_setup.h"
 
 namespace poolmark::quality {
@@ -238,6 +240,8 @@ TEST_CASE("verify looks into arms, statistics and reasons; a pass without an arm
            "\"troubled\": [{\"request_id\": \"q3\", \"attempts\": 3, \"successful\": false, \"problem\": "
            "\"x\"}, "
            "{\"request_id\": \"store1\", \"attempts\": 1, \"successful\": false, \"problem\": \"y\"}]");
+    change("requests_candidate.json", "\"sent_again\": 0", "\"sent_again\": 2");
+    change("requests_candidate.json", "\"failed\": 0", "\"failed\": 2");
     const std::string problems = directory.Problems();
     CHECK_THAT(problems, Catch::Contains("failed questions are not those of the answers"));
     CHECK_THAT(problems, Catch::Contains("has 1 failed store requests, the arm file 0"));
@@ -249,6 +253,94 @@ TEST_CASE("verify looks into arms, statistics and reasons; a pass without an arm
     CHECK(report->problems.empty());
     CHECK_THAT(report->warnings.at(0), Catch::Contains("answers_control.jsonl"));
   }
+}
+
+TEST_CASE("specified fields that nothing needs are read too: each wrong one is named", "[K2][K7]") {
+  struct Change {
+    const char* file;
+    const char* from;
+    const char* to;
+    const char* named;
+    bool refused;  // by its reader; else found by the comparison
+  };
+  const std::vector<Change> changes = {
+      {"summary.json", "\"verdict_metric\": \"match\"", "\"verdict_metric\": \"x\"",
+       "'verdict_metric' is 'x'", true},
+      {"summary.json", "\"verdict_metric\": \"match\"", "\"verdict_metric\": \"judge\"",
+       "'judge_model' is missing", true},
+      {"summary.json", "\"tolerance\": 0.05", "\"tolerance\": -7", "'tolerance' is -7", true},
+      {"summary.json", "\"judge\": null", "\"judge\": \"x\"", "'judge' is not null", true},
+      {"summary.json", "\"judge\": null,", "", "at judge", false},
+      {"summary.json", "\"share\": ", "\"share\": true, \"x\": ", "'share' is boolean", true},
+      {"summary.json", "\"share\": 0.", "\"share\": 7.", "at padding.share", false},
+      {"summary.json", "\"none\": 24", "\"none\": 24, \"empty\": 1", "at loss_tags.empty", false},
+      {"summary.json", "\"reuse_ratio\": null", "\"x\": null", "at engagement.reuse_ratio", false},
+      {"manifest.jsonl", "\"scenario\": \"independent\"", "\"scenario\": 1", "manifest.jsonl:1", true},
+      {"manifest.jsonl", "\"scenario\": \"independent\"", "\"scenario\": \"reordered\"", "at line 1 scenario",
+       false},
+      {"manifest.jsonl", "\"chunk_size\": 16", "\"chunk_size\": 17", "at line 1 chunk_size", false},
+      {"plan.json", "\"qid\": \"s0\", \"scenario\": \"independent\"", "\"qid\": \"s0\", \"scenario\": \"x\"",
+       "'scenario' is 'x', the plan's is independent", true},
+      {"plan.json", "\"chunk_size\": 16, \"request_id\": \"q3\"", "\"chunk_size\": 8, \"request_id\": \"q3\"",
+       "samples[3]: 'chunk_size' is 8, the plan's is 16", true},
+      {"requests_candidate.json", "\"sent_again\": 0", "\"sent_again\": 3",
+       "'sent_again' is 3, 'troubled' gives 0", true},
+      {"requests_candidate.json", "\"failed\": 0", "\"failed\": \"x\"", "'failed' is string", true},
+  };
+  Analyzed directory("independent");
+  CHECK(directory.Problems() == "");
+  for (const Change& change : changes) {
+    const std::string file = directory.bench.out() + "/" + change.file;
+    const std::string before = ReadFile(file).value();
+    INFO(change.file << ": " << change.from << " -> " << change.to);
+    const size_t at = before.find(change.from);
+    REQUIRE(at != before.npos);
+    REQUIRE(AtomicWriteFile(file, std::string(before).replace(at, std::string(change.from).size(), change.to))
+                .ok());
+    const Result<VerifyReport> report = VerifyDirectory(directory.bench.out());
+    if (std::string(change.file).starts_with("requests_")) {
+      // Beside the format: told and ignored, and the statistics made with it do not fit then.
+      CHECK_THAT(report->warnings.at(0), Catch::Contains(change.named) && Catch::Contains(change.file));
+      CHECK_THAT(report->problems.at(0), Catch::Contains("statistics.json differs"));
+    } else if (change.refused) {
+      CHECK_THAT(std::string(report.status().message()),
+                 Catch::Contains(change.named) && Catch::Contains(change.file));
+    } else {
+      CHECK_THAT(directory.Problems(), Catch::Contains(change.named) && Catch::Contains(change.file));
+    }
+    REQUIRE(AtomicWriteFile(file, before).ok());
+  }
+}
+
+TEST_CASE("a comparison made again tells where the stored one differs", "[K7][K29]") {
+  Analyzed directory("independent");
+  const LoadedDirectory loaded = Directory(directory.bench.out()).Load(false).value();
+  CHECK(Recompute(loaded, directory.bench.out())->problems.empty());
+  const std::string file = directory.bench.out() + "/rows.jsonl";
+  std::string rows = ReadFile(file).value();
+  const std::string tag = "\"loss_tag\": \"none\"";
+  rows.replace(rows.find(tag), tag.size(), "\"loss_tag\": \"empty\"");
+  REQUIRE(AtomicWriteFile(file, rows).ok());
+  CHECK(Recompute(loaded, directory.bench.out())->problems ==
+        std::vector<std::string>{"rows.jsonl differs from what the files give, at line 1 loss_tag"});
+  // Ratings that are gone, as after the judge cache was deleted, leave no scores.
+  const std::string summary_file = directory.bench.out() + "/summary.json";
+  VerdictSettings settings;
+  settings.metric = "judge";
+  settings.judge_model = "m";
+  JudgeTable table;
+  for (size_t i = 0; i < loaded.plan.samples.size(); ++i) {
+    const Sample& s = loaded.plan.samples[i];
+    table.by_key[JudgeKey("m", s.question, loaded.passes[0].answers[i].answer, s.answers[0])] = {
+        1.0, 1.0, {}};
+  }
+  const Analysis judged = Analyze(loaded, settings, &table).value();
+  REQUIRE(AtomicWriteFile(file, EncodeRows(judged.rows).value()).ok());
+  REQUIRE(AtomicWriteFile(summary_file, EncodeSummary(judged.summary).value()).ok());
+  const std::vector<std::string> problems = Recompute(loaded, directory.bench.out())->problems;
+  REQUIRE(problems.size() == 3);
+  CHECK(problems[0] == "summary.json says PASS, the files give INVALID");
+  CHECK_THAT(problems[2], Catch::Contains("at line 1 scores.reference_1"));
 }
 
 TEST_CASE("a pass that joins kept ones takes the older comparison away", "[K5]") {
