@@ -252,12 +252,16 @@ class Builder {
     int64_t done = static_cast<int64_t>(questions_.size());
     int64_t nothing = 0;
     int64_t partial = 0;
+    int64_t lost = 0;
     for (Sample& s : plan_.samples) {
       POOLMARK_ASSIGN_OR_RETURN(tokenizer::TokenIds ids, Render(s.messages));
       padding.prompt_tokens += static_cast<int64_t>(ids.size());
       s.expected_reused_tokens = index.Covered(ids);
       if (*s.expected_reused_tokens == 0) ++nothing;
-      if (*s.expected_reused_tokens < WholeChunks(s)) ++partial;
+      if (const int64_t missing = WholeChunks(s) - *s.expected_reused_tokens; missing > 0) {
+        ++partial;
+        lost += missing;
+      }
       Progress(++done, 2 * static_cast<int64_t>(questions_.size()));
     }
     if (nothing > 0) {
@@ -266,19 +270,22 @@ class Builder {
                        settings_.chunk_size, " is too large for the passages, or the template shifts them"));
     }
     if (partial > 0) {
-      notes_->warnings.push_back(absl::StrCat(
-          partial, " of ", plan_.samples.size(),
-          " questions expect less reuse than their passages hold: in the rendered prompts passages do not "
-          "start on chunk boundaries, so their reuse will be partial; try another --filler"));
+      notes_->warnings.push_back(absl::StrCat(partial, " of ", plan_.samples.size(),
+                                              " questions expect less reuse than their whole chunks hold, ",
+                                              lost,
+                                              " tokens in all: in the rendered prompts passages do not start "
+                                              "or end on chunk boundaries, so their "
+                                              "reuse will be partial; try another --filler"));
     }
     notes_->plannable_tokens = padding.prompt_tokens;
     plan_.padding = padding;
     return absl::OkStatus();
   }
 
-  // Tokens of the question's passages that were padded to whole chunks: each of them is stored as well.
+  // Tokens of the prompt's beginning and of the question's passages that were padded to whole chunks: each of
+  // them is stored as well.
   int64_t WholeChunks(const Sample& s) const {
-    int64_t tokens = 0;
+    int64_t tokens = system_.tokens / settings_.chunk_size * settings_.chunk_size;
     for (const std::string& passage : s.documents) {
       const Block& block = BlockOf(passage);
       if (block.tokens % settings_.chunk_size == 0) tokens += block.tokens;

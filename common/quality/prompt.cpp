@@ -15,6 +15,7 @@ namespace poolmark::quality {
 namespace {
 
 constexpr int kAttempts = 12;
+constexpr int kVariants = 7;  // of the fillers that repeat a mark
 // Fewer single-token words than this would make fillers of different passages alike.
 constexpr size_t kFewestWords = 64;
 
@@ -37,7 +38,9 @@ std::string PassageText(const std::string& passage) {
 }
 
 std::string QuestionText(const std::string& question) {
-  return absl::StrCat("\nQuestion: ", question, "\nReply with the answer as <answer>...</answer>.");
+  // No line end in front: tokenizers join one with the mark or the line end before it, and the last passage
+  // would lose its last chunk.
+  return absl::StrCat("Question: ", question, "\nReply with the answer as <answer>...</answer>.");
 }
 
 Aligner::Aligner(tokenizer::Tokenizer* tokenizer, std::string filler, int64_t chunk_size, int64_t seed,
@@ -70,10 +73,14 @@ Result<std::string> Aligner::Filler(int64_t units, const std::string& seed, int 
     out += " .";  // a word would grow together with the label of the next passage
   } else {
     // Runs of one mark may merge into longer tokens, or each may be several tokens; other variants put line
-    // ends between the marks, or one before them.
+    // ends between the marks, or one before them. A mark stands last where that gives whole chunks: chat
+    // templates may strip a line end there, or join theirs with it.
     const char* unit = filler_ == "dashes" ? " -" : " .";
+    const bool mark_last = variant <= 3;
+    if (!mark_last) variant -= 3;
     for (int64_t i = 0; i < units; ++i) {
       bool line_end = variant == 3 ? i == 0 : variant > 0 && i % (variant + 1) == variant;
+      if (mark_last && i + 1 == units) line_end = false;
       out += line_end ? "\n" : unit;
     }
   }
@@ -87,7 +94,8 @@ Result<Block> Aligner::Pad(const std::string& text, const std::string& seed, con
   Block best{text, 0, bare};
   if (missing == 0) return best;
   int64_t closest = chunk_size_;
-  for (int variant = 0; variant < 4; ++variant) {
+  const int variants = filler_ == "words" ? 1 : kVariants;
+  for (int variant = 0; variant < variants; ++variant) {
     int64_t units = missing;
     for (int attempt = 0; attempt < kAttempts && units > 0; ++attempt) {
       POOLMARK_ASSIGN_OR_RETURN(std::string filler, Filler(units, seed, variant));

@@ -28,15 +28,15 @@ Json TextChunk(const std::string& text) {
 
 // The question in one of our prompts.
 std::string QuestionIn(const std::string& content) {
-  size_t begin = content.rfind("\nQuestion: ");
+  size_t begin = content.rfind("Question: ");
   if (begin == std::string::npos) return "";
-  begin += 11;
+  begin += 10;
   return content.substr(begin, content.find('\n', begin) - begin);
 }
 
 }  // namespace
 
-std::vector<uint32_t> FakeTokens(std::string_view text) {
+std::vector<uint32_t> FakeTokens(std::string_view text, bool merging) {
   std::vector<uint32_t> out;
   auto word = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || static_cast<unsigned char>(c) >= 0x80;
@@ -49,6 +49,11 @@ std::vector<uint32_t> FakeTokens(std::string_view text) {
       if (text[end] == ' ' && end + 1 < text.size()) ++end;
       if (word(text[end])) {
         while (end < text.size() && word(text[end])) ++end;
+      } else if (merging) {
+        auto mark = [&](char c) { return !word(c) && !std::isspace(static_cast<unsigned char>(c)); };
+        while (end < text.size() && mark(text[end]) && !text.substr(end).starts_with("<|")) ++end;
+        while (end < text.size() && text[end] == '\n') ++end;
+        if (end == i) ++end;
       } else {
         ++end;
       }
@@ -59,8 +64,8 @@ std::vector<uint32_t> FakeTokens(std::string_view text) {
   return out;
 }
 
-std::string FakeRender(const std::string& content) {
-  return "<|user|>\n" + content + "<|end|>\n<|assistant|>\n";
+std::string FakeRender(const std::string& content, const std::string& behind) {
+  return "<|user|>\n" + content + behind;
 }
 
 FakeEngine::FakeEngine(FakeEngineOptions options)
@@ -114,10 +119,11 @@ void FakeEngine::Serve(const http::ServerRequest& request, http::ResponseWriter&
   }
   if (request.path == "/tokenize") {
     Json body = Json::parse(request.body);
-    std::string text = body.contains("messages")
-                           ? FakeRender(body["messages"][0]["content"].get<std::string>())
-                           : body["prompt"].get<std::string>();
-    std::vector<uint32_t> tokens = FakeTokens(text);
+    std::string text =
+        body.contains("messages")
+            ? FakeRender(body["messages"][0]["content"].get<std::string>(), options_.behind_user)
+            : body["prompt"].get<std::string>();
+    std::vector<uint32_t> tokens = FakeTokens(text, options_.merging);
     if (options_.leading_token && !body.contains("messages")) tokens.insert(tokens.begin(), 1);
     return writer.Send(200, "application/json",
                        Json({{"count", tokens.size()}, {"max_model_len", 99999}, {"tokens", tokens}}).dump());
@@ -158,7 +164,7 @@ void FakeEngine::Chat(const http::ServerRequest& request, http::ResponseWriter& 
 }
 
 void FakeEngine::CountReuse(const std::string& content, bool store) {
-  std::vector<uint32_t> tokens = FakeTokens(FakeRender(content));
+  std::vector<uint32_t> tokens = FakeTokens(FakeRender(content, options_.behind_user), options_.merging);
   std::lock_guard lock(mutex_);
   if (!store && measured_ - 1 == options_.reset_counters_at) counters_ = {};
   auto looked_up =

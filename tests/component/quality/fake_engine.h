@@ -20,9 +20,11 @@ namespace poolmark::test {
 // Token ids of a text: a word or a mark, each with the space before it, is one token; so is a line end. Texts
 // in
 // <|...|> are one token.
-std::vector<uint32_t> FakeTokens(std::string_view text);
+// With `merging`, a run of marks takes the line ends behind it and line ends are one token, as in Qwen's
+// pattern (` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+`).
+std::vector<uint32_t> FakeTokens(std::string_view text, bool merging = false);
 // The template: "<|user|>\n" content "<|end|>\n<|assistant|>\n".
-std::string FakeRender(const std::string& content);
+std::string FakeRender(const std::string& content, const std::string& behind = "<|end|>\n<|assistant|>\n");
 
 struct FakeEngineOptions {
   // The whole response to a question, given its number among the measured ones (0-based).
@@ -40,8 +42,10 @@ struct FakeEngineOptions {
   std::function<std::string(int measured)> page;
   // A text tokenized alone gets one more token in front, as with SentencePiece's mark for the first space.
   bool leading_token = false;
-  std::string version = "9.9.9";    // "" for none
-  std::vector<std::string> models;  // what /v1/models lists; empty: no such path
+  bool merging = false;                                  // see FakeTokens
+  std::string behind_user = "<|end|>\n<|assistant|>\n";  // what the chat template writes behind a message
+  std::string version = "9.9.9";                         // "" for none
+  std::vector<std::string> models;                       // what /v1/models lists; empty: no such path
 };
 
 class FakeEngine {

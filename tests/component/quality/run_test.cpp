@@ -322,6 +322,19 @@ TEST_CASE("what terminals obey is shown, not sent") {
         std::string("a\\x1b[2J\\u009b1mb\xef\xbf\xbd") + ".\\n\u00e9");
 }
 
+TEST_CASE("a long text is cut between characters, and how much is missing is said") {
+  CHECK(PrintableStart("abc", 3) == "abc");
+  CHECK(PrintableStart("ab\u00e9d", 3) == "ab ... (3 bytes more; whole in a pipe or file)");
+  CHECK(PrintableStart(std::string(5000, 'x'), 0) == std::string(5000, 'x'));
+  Row row;
+  row.qid = "s1";
+  row.answers = {{"candidate", std::string(2'000'000, 'x')}};
+  const std::string text = ShowText({row}, {}, {"s1", false, false, 4000});
+  CHECK(text.size() < 5000);
+  CHECK_THAT(text, Catch::Contains("(1996000 bytes more; whole in a pipe or file)"));
+  CHECK(ShowText({row}, {}, {"s1", false, false, 0}).size() > 2'000'000);
+}
+
 TEST_CASE("passages stand on chunks whatever a tokenizer does at the beginning of a text", "[K11][K14]") {
   std::vector<int64_t> expected;
   for (bool leading : {false, true}) {
@@ -338,6 +351,55 @@ TEST_CASE("passages stand on chunks whatever a tokenizer does at the beginning o
     expected.push_back(total);
   }
   CHECK(expected[0] == expected[1]);
+}
+
+TEST_CASE("marks and line ends that a tokenizer joins cost no chunk, with every filler", "[K11][K14]") {
+  for (const char* scenario : {"independent", "reordered"}) {
+    for (const char* filler : {"dots", "dashes", "words"}) {
+      for (int64_t chunk_size : {16, 64}) {
+        INFO(scenario << " " << filler << " " << chunk_size);
+        test::QualityBench bench;
+        test::FakeEngineOptions options;
+        options.merging = true;
+        test::FakeEngine engine(options);
+        bench.options.settings.scenario = scenario;
+        bench.options.settings.filler = filler;
+        bench.options.settings.chunk_size = chunk_size;
+        bench.options.reference_url = engine.url();
+        bench.Run();
+        CHECK_THAT(bench.notes, !Catch::Contains("reuse will be partial"));
+        const std::optional<Plan> plan = Directory(bench.out()).LoadPlan().value();
+        for (const Sample& sample : plan->samples) {
+          // All that stands before the question is whole chunks, and every one of them is stored.
+          const std::string& content = sample.messages[0].content;
+          const std::string before = content.substr(0, content.rfind("Question: "));
+          const auto tokens =
+              static_cast<int64_t>(test::FakeTokens(test::FakeRender(before, ""), true).size());
+          CHECK(tokens % chunk_size == 0);
+          CHECK(tokens == *sample.expected_reused_tokens);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("every chunk that a template's text costs is told, also where the beginning makes up for it",
+          "[K11][K14]") {
+  // The template's line end joins the mark before it: the last chunk of every store request is another one.
+  const auto [scenario, passages_lost] =
+      GENERATE(std::pair<const char*, int>{"independent", 3}, std::pair<const char*, int>{"reordered", 1});
+  test::QualityBench bench;
+  test::FakeEngineOptions options;
+  options.merging = true;
+  options.behind_user = "\nassistant:\n";
+  test::FakeEngine engine(options);
+  bench.options.settings.scenario = scenario;
+  bench.options.reference_url = engine.url();
+  bench.Run();
+  INFO(bench.notes);
+  CHECK_THAT(bench.notes,
+             Catch::Contains("24 of 24 questions expect less reuse than their whole chunks hold, " +
+                             std::to_string(24 * 16 * passages_lost) + " tokens in all"));
 }
 
 TEST_CASE("an interrupted pass leaves the finished ones; resume runs what is missing", "[K4]") {
