@@ -1,12 +1,26 @@
 #include "cli/commands/quality.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "cli/commands/quality_commands.h"
 
 namespace poolmark::cli {
 namespace {
+
+// What no 64-bit number holds is refused as it was given: the parser would take the nearest one that fits.
+CLI::Validator Representable() {
+  return CLI::Validator(
+      [](std::string& text) {
+        int64_t value = 0;
+        const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (parsed.ec != std::errc::result_out_of_range) return std::string();
+        return absl::StrCat("is ", text, text.starts_with('-') ? ", far too small" : ", far too large");
+      },
+      "");
+}
 
 void AddRun(CLI::App& quality, int& exit_code) {
   auto args = std::make_shared<QualityRunArguments>();
@@ -21,17 +35,25 @@ void AddRun(CLI::App& quality, int& exit_code) {
   run->add_option("--dataset", a.dataset, "hotpotqa, musique, or a .json or .jsonl file")->required();
   run->add_option("--task", a.task, "qa")->capture_default_str();
   run->add_option("--scenario", a.scenario, "independent, reordered or concatenated")->capture_default_str();
-  run->add_option("--limit", a.limit, "Questions; 0 for every one")->capture_default_str();
-  run->add_option("--chunk-size", a.chunk_size, "The cache's chunk size in tokens")->capture_default_str();
+  run->add_option("--limit", a.limit, "Questions; 0 for every one")
+      ->check(Representable())
+      ->capture_default_str();
+  run->add_option("--chunk-size", a.chunk_size, "The cache's chunk size in tokens")
+      ->check(Representable())
+      ->capture_default_str();
   run->add_option("--max-output-tokens", a.max_output_tokens, "Longest answer, reasoning included")
+      ->check(Representable())
       ->capture_default_str();
   run->add_option("--template-kwargs", a.template_kwargs, "KEY=VALUE for the chat template; may be repeated")
       ->take_all();
-  run->add_option("--seed", a.seed, "Seed of orders and word fillers")->capture_default_str();
+  run->add_option("--seed", a.seed, "Seed of orders and word fillers")
+      ->check(Representable())
+      ->capture_default_str();
   run->add_option("--filler", a.filler,
                   "dots, dashes or words: what passages are padded with (default dots)");
   run->add_option("--min-unit-tokens", a.min_unit_tokens,
-                  "concatenated: smallest unit (default 8 x chunk size)");
+                  "concatenated: smallest unit (default 8 x chunk size)")
+      ->check(Representable());
   run->add_option("--reference-repeats", a.reference_repeats, "Reference passes; two show the noise")
       ->capture_default_str();
   run->add_option("--capture-blend-metrics", a.blend_metrics_url,
