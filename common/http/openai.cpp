@@ -32,15 +32,15 @@ bool HasToolCall(const Json& delta) {
   return false;
 }
 
-void ReadCount(const Json& parent, const char* key, std::optional<int64_t>* out) {
+void ReadCount(const Json& parent, const char* key, std::optional<int64_t>* out, bool* absurd) {
   const auto it = parent.find(key);
-  if (it == parent.end()) return;
-  if (it->is_number_unsigned() && it->get<uint64_t>() <= INT64_MAX) *out = it->get<int64_t>();
-  // Some engines write counts as floats.
-  constexpr double kMostExact = 9007199254740992.0;
-  if (it->is_number_float()) {
-    const double value = it->get<double>();
-    if (value >= 0 && value <= kMostExact && value == std::floor(value)) *out = static_cast<int64_t>(value);
+  if (it == parent.end() || !it->is_number() || it->is_number_integer() != it->is_number_unsigned()) return;
+  // Some engines write counts as floats; a double holds every count up to the bound.
+  const double value = it->get<double>();
+  if (value > static_cast<double>(kMostTokens)) {
+    *absurd = true;
+  } else if (value >= 0 && value == std::floor(value)) {
+    *out = static_cast<int64_t>(value);
   }
 }
 
@@ -60,11 +60,11 @@ Result<Json> ParseEvent(std::string_view data) {
 }
 
 void ReadUsage(const Json& usage, Chunk* chunk) {
-  ReadCount(usage, "prompt_tokens", &chunk->prompt_tokens);
-  ReadCount(usage, "completion_tokens", &chunk->completion_tokens);
+  ReadCount(usage, "prompt_tokens", &chunk->prompt_tokens, &chunk->absurd_count);
+  ReadCount(usage, "completion_tokens", &chunk->completion_tokens, &chunk->absurd_count);
   const auto details = usage.find("prompt_tokens_details");
   if (details != usage.end() && details->is_object())
-    ReadCount(*details, "cached_tokens", &chunk->cached_tokens);
+    ReadCount(*details, "cached_tokens", &chunk->cached_tokens, &chunk->absurd_count);
 }
 
 void ReadChoice(const Json& choice, bool first, Chunk* chunk, std::string* text) {

@@ -10,6 +10,10 @@
 
 namespace poolmark::http {
 
+// More than any context or answer holds. A count above it is taken for none, so that sums and 32-bit figures
+// of requests cannot overflow, whatever a server says.
+inline constexpr int64_t kMostTokens = 1'000'000'000;
+
 struct Chunk {
   enum class Kind : uint8_t {
     kData,
@@ -18,9 +22,10 @@ struct Chunk {
     kMalformed,  // no JSON object
   };
   Kind kind = Kind::kData;
-  bool output = false;    // content, text, refusal, reasoning or a tool call that is not empty, in any choice
-  bool answer = false;    // the same without reasoning
-  bool finished = false;  // some choice has a finish_reason
+  bool output = false;  // content, text, refusal, reasoning or a tool call that is not empty, in any choice
+  bool answer = false;  // the same without reasoning
+  bool absurd_count = false;                 // usage has a count above kMostTokens
+  bool finished = false;                     // some choice has a finish_reason
   std::optional<int64_t> prompt_tokens;      // usage.prompt_tokens
   std::optional<int64_t> completion_tokens;  // usage.completion_tokens
   std::optional<int64_t> cached_tokens;      // usage.prompt_tokens_details.cached_tokens

@@ -1,6 +1,6 @@
 // The one-pass reader of stream events. It validates all of the document as strictly as the tree reader
 // and gives up (which is always allowed) on anything unusual: a known key twice, escapes in keys, counts
-// that are no plain integers, error objects, deep nesting, any syntax error.
+// that are no plain integers or too large, error objects, deep nesting, any syntax error.
 #include <cstring>
 
 #include "common/http/json_string.h"
@@ -223,6 +223,7 @@ class Scanner {
     if (at_ < end_ && (*at_ == '.' || *at_ == 'e' || *at_ == 'E')) return false;
     int64_t value = 0;
     for (const char* digit = start; digit < at_; ++digit) value = value * 10 + (*digit - '0');
+    if (value > kMostTokens) return false;
     *out = value;
     return true;
   }

@@ -241,6 +241,7 @@ void Loop::EndExchange(Link* link) {
   const Outcome outcome = record.outcome;
   const int64_t first = record.intended.value_or(record.started);
   if (stale && !again) LoopLive::Add(live_.stale_requests, 1);
+  if (link->stream.absurd_usage() && !again) LoopLive::Add(live_.absurd_usages, 1);
   if (!again) {
     if (outcome == Outcome::kOk && request.run->wants_answers())
       request.run->session().TakeAnswer(request.turn, link->answer);

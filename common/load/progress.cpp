@@ -41,6 +41,7 @@ Totals AddUp(Board& board) {
     totals.connections += LoopLive::Get(loop.connections);
     totals.stale_connections += LoopLive::Get(loop.stale_connections);
     totals.stale_requests += LoopLive::Get(loop.stale_requests);
+    totals.absurd_usages += LoopLive::Get(loop.absurd_usages);
     totals.extra_attempts += LoopLive::Get(loop.extra_attempts);
     totals.unfilled_arrivals += LoopLive::Get(loop.unfilled_arrivals);
     totals.unsent_arrivals += LoopLive::Get(loop.unsent_arrivals);

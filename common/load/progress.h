@@ -18,6 +18,7 @@ struct Totals {
   int64_t ran_out_at = -1;
   int64_t max_lateness = 0;
   uint64_t stale_requests = 0;
+  uint64_t absurd_usages = 0;
   int64_t max_schedule_error = 0;
   int64_t max_connection_wait = 0;
   int64_t processor_wait = 0;  // below 0: not known of some loop

@@ -43,6 +43,7 @@ struct LoopLive {
   Counter connections{0};        // opened
   Counter stale_connections{0};  // closed by the peer while idle
   Counter stale_requests{0};     // failed since the peer had closed the kept connection
+  Counter absurd_usages{0};      // of requests whose usage held a count beyond all bounds
   Counter extra_attempts{0};     // by the retry policy
   Counter unfilled_arrivals{0};  // arrivals without a session or turn to send
   Counter unsent_arrivals{0};    // due before the end of the load, not sent by then

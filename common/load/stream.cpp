@@ -43,7 +43,7 @@ void StreamReader::Begin(RequestRecord* record, std::string* answer) {
   kernel_.reset();
   last_usage_ = 0;
   event_tokens_ = true;
-  done_ = finished_ = complete_ = ended_ = failed_ = false;
+  done_ = finished_ = complete_ = ended_ = failed_ = absurd_usage_ = false;
 }
 
 StreamReader::State StreamReader::Feed(std::string_view bytes, int64_t now, std::optional<int64_t> kernel) {
@@ -117,6 +117,7 @@ void StreamReader::TakeChunk(const http::Chunk& chunk) {
     case http::Chunk::Kind::kData:
       break;
   }
+  absurd_usage_ = absurd_usage_ || chunk.absurd_count;
   if (chunk.prompt_tokens.has_value()) record_->input_tokens = chunk.prompt_tokens;
   if (chunk.cached_tokens.has_value()) record_->cached_tokens = chunk.cached_tokens;
   if (chunk.completion_tokens.has_value()) record_->output_tokens = chunk.completion_tokens;

@@ -37,6 +37,8 @@ class StreamReader {
   // Whether any byte of an answer came.
   bool answered() const { return record_ != nullptr && record_->first_byte.has_value(); }
   bool ended() const { return ended_; }
+  // Whether a usage held a count beyond all bounds, which is then none.
+  bool absurd_usage() const { return absurd_usage_; }
   std::optional<int64_t> retry_after_seconds() const;
 
  private:
@@ -67,6 +69,7 @@ class StreamReader {
   bool complete_ = false;  // the HTTP answer ended by its own framing
   bool ended_ = false;
   bool failed_ = false;
+  bool absurd_usage_ = false;
 };
 
 }  // namespace poolmark::load

@@ -144,6 +144,10 @@ void AddNotes(const LoadOptions& options, Summary* summary) {
     notes.push_back(count(summary->outcomes[static_cast<size_t>(Outcome::kCancelled)]) +
                     " requests were cut off at the end of the drain (" + FormatDuration(options.drain) + ")");
   }
+  if (client.absurd_usages > 0) {
+    notes.push_back("the server's usage counted more than 1,000,000,000 tokens in " +
+                    count(client.absurd_usages) + " requests: such counts were not taken");
+  }
   if (client.stale_requests > 0) {
     notes.push_back(count(client.stale_requests) +
                     " requests failed since the server had closed the kept connection without saying so "

@@ -92,6 +92,30 @@ TEST_CASE("usage, finish reasons, token ids and text are found") {
   CHECK(text == "a\xc3\xa9\xf0\x9f\x98\x80\n\"\\/z");
 }
 
+TEST_CASE("a count beyond all bounds is none, alike by both readers") {
+  for (const std::string count : {"1000000001", "9223372036854775807", "9223372036854775808",
+                                  "18446744073709551616", "1000000001.0", "1e300"}) {
+    for (const std::string key : {"prompt_tokens", "completion_tokens"}) {
+      INFO(count);
+      const Chunk chunk = Read(R"({"choices":[],"usage":{"total_tokens":1,")" + key + "\":" + count + "}}");
+      CHECK(chunk.kind == Chunk::Kind::kData);
+      CHECK(chunk.absurd_count);
+      CHECK_FALSE(chunk.prompt_tokens.has_value());
+      CHECK_FALSE(chunk.completion_tokens.has_value());
+    }
+    CHECK(Read(R"({"usage":{"prompt_tokens_details":{"cached_tokens":)" + count + "}}}").absurd_count);
+  }
+  const Chunk most = Read(R"({"usage":{"prompt_tokens":1000000000,"completion_tokens":1e9}})");
+  CHECK(most.prompt_tokens == 1'000'000'000);
+  CHECK(most.completion_tokens == 1'000'000'000);
+  CHECK_FALSE(most.absurd_count);
+  // The scanner still reads the largest count itself, and the reader of a stream agrees with both.
+  CHECK(ScanChunk(R"({"usage":{"prompt_tokens":1000000000}})", nullptr).has_value());
+  ChunkReader reader;
+  const std::string event = R"({"choices":[{"text":"x"}],"usage":{"completion_tokens":1000000001}})";
+  for (int i = 0; i < 3; ++i) CHECK(reader.Read(event) == ReadChunkWithTree(event));
+}
+
 TEST_CASE("what is only unusual in an event is repaired, alike by both readers") {
   // An engine that cuts an emoji between two tokens; Python's json.dumps of such text and of an infinite
   // float.

@@ -117,6 +117,27 @@ TEST_CASE("a connection is used again only after a complete answer that allows i
   CHECK(reusable("HTTP/1.1 500 Oops\r\nContent-Length: 1\r\n\r\nx"));
 }
 
+TEST_CASE("an absurd usage is none: the events are counted, and it is told") {
+  const auto play = [](const std::string& count, RequestRecord* record) {
+    StreamReader reader;
+    reader.Begin(record, nullptr);
+    const std::string usage =
+        R"({"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":)" + count + "}}";
+    reader.Feed(ChunkedHead() + Event(Content("a")) + Event(Content("b", "\"stop\"")) + Event(usage) + kDone,
+                1, std::nullopt);
+    return reader.absurd_usage();
+  };
+  RequestRecord record;
+  CHECK(play("9223372036854775807", &record));
+  CHECK(record.outcome == Outcome::kOk);
+  CHECK(record.output_tokens == 2);
+  CHECK(record.output_tokens_counted);
+  CHECK(record.input_tokens == 7);
+  RequestRecord usual;
+  CHECK_FALSE(play("3", &usual));
+  CHECK(usual.output_tokens == 3);
+}
+
 TEST_CASE("live answers are the decoded text") {
   std::string answer;
   Play({{1, ChunkedHead()},
@@ -132,21 +153,27 @@ TEST_CASE("captured answers of real engines read the same at every split point",
   const auto shared = poolmark::test::SharedData();
   if (!shared.has_value()) return;
   const std::string root = *shared + "/data/engines/";
-  int files = 0;
+  int files = 0, events_alone = 0, without_usage = 0;
   const auto tree = ListTree(root);
   REQUIRE(tree.ok());
   for (const std::string& file : *tree) {
-    if (!file.ends_with(".http") || file.find("stream") == std::string::npos) continue;
-    const std::string bytes = *ReadFile(root + file);
+    const bool events = file.ends_with(".sse");
+    if ((!events && !file.ends_with(".http")) || file.find("stream") == std::string::npos) continue;
+    // Where only the events were kept, they come as an answer that lasts until the connection closes.
+    if (events && FileExists(root + file.substr(0, file.size() - 4) + ".http")) continue;
+    const std::string bytes =
+        (events ? "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" : "") + *ReadFile(root + file);
     const RequestRecord whole = PlayCut(bytes, {});
     INFO(file << ": " << whole.error);
-    ++files;
+    ++(events ? events_alone : files);
     CHECK(whole.outcome == Outcome::kOk);
-    CHECK_FALSE(whole.output_tokens_counted);
+    const bool counted = bytes.find("\"completion_tokens\"") == std::string::npos;
+    CHECK(whole.output_tokens_counted == counted);
+    without_usage += counted ? 1 : 0;
     CHECK(whole.events.size() >= 3);
     // Engines may hold back a token (a stop token, a part of a character): never more events than tokens.
     CHECK(static_cast<int64_t>(whole.events.size()) <= *whole.output_tokens);
-    CHECK(*whole.input_tokens > 0);
+    CHECK(whole.input_tokens.value_or(0) > (counted ? -1 : 0));
     bool same = true;
     for (size_t cut = 1; cut < bytes.size(); ++cut) same = same && PlayCut(bytes, {cut}) == whole;
     CHECK(same);
@@ -155,6 +182,8 @@ TEST_CASE("captured answers of real engines read the same at every split point",
     CHECK(PlayCut(bytes, all) == whole);
   }
   CHECK(files >= 12);
+  CHECK(events_alone >= 9);
+  CHECK(without_usage == 1);  // a completion whose request asked for none
 }
 
 }  // namespace poolmark::load::test
