@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "common/base/printable.h"
 #include "common/load/summary.h"
 
 namespace poolmark::load {
@@ -156,9 +157,11 @@ std::string SummaryText(const Summary& s) {
   out += "\n";
   for (int i = 1; i < kOutcomes; ++i) {
     const size_t at = static_cast<size_t>(i);
-    if (s.outcomes[at] > 0)
-      add("  %-17s %llu  %.200s\n", std::string(OutcomeName(static_cast<Outcome>(i))).c_str(),
-          static_cast<unsigned long long>(s.outcomes[at]), s.examples[at].c_str());
+    if (s.outcomes[at] == 0) continue;
+    add("  %-17s %llu  ", std::string(OutcomeName(static_cast<Outcome>(i))).c_str(),
+        static_cast<unsigned long long>(s.outcomes[at]));
+    // The server's words: they are not to command a terminal.
+    out += Printable(std::string_view(s.examples[at]).substr(0, 200)) + "\n";
   }
   if (s.whole_run) {
     add("measured            over the whole run, %.2f s\n", s.window_s);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/printable.h"
 #include "common/quality/analyze.h"
 #include "common/quality/directory.h"
 #include "common/quality/types.h"
@@ -24,8 +25,7 @@ struct ShowOptions {
 std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& directory,
                      const ShowOptions& options);
 
-// Control characters as escapes: model output may hold anything, also terminal commands.
-std::string Printable(std::string_view text);
+using poolmark::Printable;  // model output may hold anything, also terminal commands
 // The same of the text's beginning, at most `most_bytes` (0: all of it), and how much was left out.
 std::string PrintableStart(std::string_view text, size_t most_bytes);
 

@@ -1,4 +1,5 @@
 // The pure parts: histogram, arrivals, sessions, records, summary.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
@@ -279,6 +280,26 @@ TEST_CASE("only requests that start in the window count, drain included", "[H3][
   CHECK(summary.warnings.size() == 1);  // a window below 300 s
   CHECK(summary.notes[0] == "said");
   CHECK(SummaryText(summary).find("over 10.00 s after a 10.00 s warm-up") != std::string::npos);
+}
+
+TEST_CASE("a server's words command no terminal, and its absurd counts are told") {
+  Accumulator all;
+  RequestRecord bad = Good(0, kMs, 2, kMs);
+  bad.outcome = Outcome::kErrorEvent;
+  bad.error = "a\x1b[2J\x1b]0;owned\x07\r\nb \u009b31m \u202ec";
+  all.Add(bad, 0);
+  ClientFigures client;
+  client.absurd_usages = 3;
+  const Summary summary =
+      Summarize(all, {0, kSecond, true, kSecond, kSecond}, LoadOptions(), client, std::nullopt, {});
+  const std::string text = SummaryText(summary);
+  INFO(text);
+  CHECK(text.find(R"(a\x1b[2J\x1b]0;owned\x07\x0d\nb \u009b31m )"
+                  "\xef\xbf\xbd"
+                  "c\n") != std::string::npos);
+  CHECK(std::none_of(text.begin(), text.end(),
+                     [](char c) { return (c < 0x20 && c >= 0 && c != '\n') || c == 0x7f; }));
+  CHECK(text.find("more than 1,000,000,000 tokens in 3 requests") != std::string::npos);
 }
 
 TEST_CASE("percentiles interpolate between closest ranks") {
