@@ -28,6 +28,7 @@ Result<http::Headers> ReadHeaders(const LoadArguments& a) {
       return InvalidInput("header '" + header.substr(0, 60) + "'", "it has no name", "write 'Name: value'");
     std::string value = header.substr(colon + 1);
     value.erase(0, value.find_first_not_of(' '));
+    POOLMARK_RETURN_IF_ERROR(load::CheckHeaderName(header.substr(0, colon)));
     headers.emplace_back(header.substr(0, colon), value);
   }
   return headers;
@@ -56,7 +57,7 @@ Status ReadRetry(const LoadArguments& a, load::RetryPolicy* retry) {
 // The load level. What does not belong to it is refused, since it would do nothing.
 Status ReadLevel(const LoadArguments& a, load::LoadOptions* o) {
   if (a.concurrency > 0) {
-    if (!a.arrivals.empty() || a.cv != 0)
+    if (!a.arrivals.empty() || a.cv.has_value())
       return InvalidInput("load", "--arrivals and --cv belong to a rate",
                           "a closed loop has no arrivals: leave them out or give --rate");
     o->users = a.concurrency;
@@ -72,10 +73,10 @@ Status ReadLevel(const LoadArguments& a, load::LoadOptions* o) {
   if (!a.arrivals.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(o->arrivals.kind, load::ParseArrivalKind(a.arrivals));
   }
-  if (a.cv != 0 && o->arrivals.kind != load::ArrivalOptions::Kind::kGamma)
+  if (a.cv.has_value() && o->arrivals.kind != load::ArrivalOptions::Kind::kGamma)
     return InvalidInput("load", "--cv belongs to --arrivals gamma",
                         "constant gaps have none, and those of Poisson arrivals is 1");
-  if (a.cv != 0) o->arrivals.cv = a.cv;
+  if (a.cv.has_value()) o->arrivals.cv = *a.cv;
   o->arrivals.seed = a.seed;
   return absl::OkStatus();
 }

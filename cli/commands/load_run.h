@@ -1,6 +1,7 @@
 // `poolmark load` behind its options: checks them, runs the load, prints. No CLI11 here.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct LoadArguments {
   uint32_t concurrency = 0;  // 0: not given
   std::string rate;          // "": not given
   std::string arrivals;      // "": not given, constant
-  double cv = 0;             // 0: not given, 1
+  std::optional<double> cv;  // not given: 1
   std::string ramp_up;       // "": not given
   uint64_t requests = 0;     // 0: not given
   std::string duration;      // "": not given

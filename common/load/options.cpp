@@ -3,7 +3,31 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/json.h"
+
 namespace poolmark::load {
+
+Status CheckHeaderName(std::string_view name) {
+  const std::string where = "header '" + ValidUtf8(name.substr(0, 60)) + "'";
+  // RFC 9110, 5.6.2: a token.
+  const bool token = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+  });
+  if (!token)
+    return InvalidInput(where, "its name holds something else than letters, digits, '-' and '_'",
+                        "write 'Name: value', without spaces in the name");
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  for (const std::string_view own : {"host", "content-length", "content-type", "transfer-encoding",
+                                     "connection", "accept", "x-request-id"}) {
+    if (lower == own)
+      return InvalidInput(where, "the program sets it itself",
+                          own == "x-request-id" ? "--request-id-prefix begins it" : "leave it out");
+  }
+  return absl::OkStatus();
+}
 
 Status ValidateOptions(const LoadOptions& o) {
   Errors errors;
@@ -16,8 +40,8 @@ Status ValidateOptions(const LoadOptions& o) {
     bad("concurrency " + std::to_string(o.users) + " is not between 1 and 100000");
   }
   if (o.mode == LoadOptions::Mode::kRate && o.arrivals.steps.empty()) bad("no rate");
-  if (o.arrivals.kind == ArrivalOptions::Kind::kGamma && !(o.arrivals.cv > 0 && o.arrivals.cv <= 100))
-    bad("the arrivals' cv is not between 0 and 100");
+  if (o.arrivals.kind == ArrivalOptions::Kind::kGamma && !(o.arrivals.cv >= 0.01 && o.arrivals.cv <= 100))
+    bad("the arrivals' cv is not between 0.01 and 100", "for even gaps use constant arrivals");
   const bool plain = std::all_of(o.request_id_prefix.begin(), o.request_id_prefix.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -68,6 +69,9 @@ struct LoadOptions {
   std::string request_id_prefix = "poolmark";  // X-Request-ID: <prefix>-<session>-<turn>
 };
 
+// Refuses what is no name of a header, and headers that the program sets itself: a second one would make the
+// request wrong or ambiguous.
+Status CheckHeaderName(std::string_view name);
 Status ValidateOptions(const LoadOptions& options);
 
 // One loop carries tens of thousands of requests a second, and on a machine that it shares with others it is

@@ -216,6 +216,8 @@ Result<Plan> ParsePlan(const Json& json, const std::string& where) {
   }
   if (const Json* headers = keys.Find("headers")) {
     for (const auto& [name, value] : headers->items()) {
+      const Status named = CheckHeaderName(name);
+      if (!named.ok()) keys.Bad("headers", std::string(named.message()));
       if (value.is_string()) {
         o.headers.emplace_back(name, value.get<std::string>());
       } else {

@@ -82,6 +82,10 @@ TEST_CASE("wrong use ends with 2 and says what to do", "[live]") {
            {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--arrivals", "poisson"},
            {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--cv", "2"},
            {"--url", "127.0.0.1:1", "--model", "m", "--rate", "1", "-n", "1", "--cv", "2"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--cv", "0"},
+           {"--url", "127.0.0.1:1", "--model", "m", "--rate", "1", "-n", "1", "--cv", "0"},
+           {"--url", "127.0.0.1:1", "--model", "m", "--rate", "1", "-n", "1", "--arrivals", "gamma", "--cv",
+            "0"},
            {"--url", "127.0.0.1:1", "--model", "m", "--rate", "1", "-n", "1", "--ramp-up", "1s"},
            {"--url", "127.0.0.1:1", "--model", "m", "-c", "4", "-n", "9", "--processes", "4"},
            {"--url", "127.0.0.1:1", "--model", "m", "-c", "4", "-n", "9", "--request-id-prefix", "a\r\nX: y"},
@@ -108,6 +112,25 @@ TEST_CASE("wrong use ends with 2 and says what to do", "[live]") {
     CHECK(done.code == (arguments[0] == "--plan" && arguments.size() == 2 ? 1 : 2));
     CHECK_FALSE(done.err.empty());
   }
+}
+
+TEST_CASE("headers that the program sets itself are refused by name", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 1});
+  for (const std::string name : {"Content-Length", "transfer-encoding", "HOST", "X-Request-ID", "Connection",
+                                 "Content-Type", "Accept"}) {
+    const Done done = Poolmark(Quick(server, {"-c", "1", "-n", "1", "--header", name + ": 3"}));
+    INFO(name << ": " << done.err);
+    CHECK(done.code == 2);
+    CHECK(done.err.find("header '" + name + "'") != std::string::npos);
+    CHECK(done.err.find("the program sets it itself") != std::string::npos);
+  }
+  const Done spaced = Poolmark(Quick(server, {"-c", "1", "-n", "1", "--header", "A b: c"}));
+  CHECK(spaced.code == 2);
+  CHECK(spaced.err.find("header 'A b'") != std::string::npos);
+  CHECK(spaced.err.find("without spaces in the name") != std::string::npos);
+  CHECK(server.requests() == 0);
+  CHECK(Poolmark(Quick(server, {"-c", "1", "-n", "1", "--header", "X-Tenant: a b"})).code == 0);
 }
 
 TEST_CASE("as many requests are measured as were asked for, whatever the warm-up", "[live][H1]") {

@@ -54,6 +54,18 @@ TEST_CASE("a plan reads back as it was written, in every mode", "[C21][C22]") {
   }
 }
 
+TEST_CASE("a plan's headers are none that the program sets itself") {
+  for (const std::string name :
+       {"Content-Length", "Transfer-Encoding", "Host", "x-request-id", "CONNECTION", "A b", "", "A:"}) {
+    const auto plan = Parse(R"({"schema_version":1,"urls":["http://h:1"],"workload":{"shape":"synthetic"},)"
+                            R"("load":{"concurrency":1},"out":"o","headers":{")" +
+                            name + R"(":"v"}})");
+    INFO(name);
+    REQUIRE_FALSE(plan.ok());
+    CHECK(std::string(plan.status().message()).find("header '" + name + "'") != std::string::npos);
+  }
+}
+
 TEST_CASE("all that is wrong with a plan is said at once") {
   const auto plan = Parse(
       R"({"schema_version":2,"urls":["ftp://x"],"workload":{},"load":{"concurrency":1,"rate":2},"warm_up":"5 parsecs","loops":-1,"lops":1,"retry":{"on":["never"]}})");
