@@ -10,9 +10,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "common/base/files.h"
 #include "common/base/time_format.h"
 #include "common/load/part.h"
 #include "common/load/progress.h"
@@ -52,15 +54,18 @@ class Run {
                               Board::Create(static_cast<size_t>(options_.loops * settings_.processes)));
     POOLMARK_RETURN_IF_ERROR(files_.Prepare());
     cpu_before_ = CpuSeconds(RUSAGE_SELF);
-    const Status started = settings_.processes == 1 ? StartHere() : Fork();
+    cpu_of_children_before_ = CpuSeconds(RUSAGE_CHILDREN);
+    Status started = settings_.processes == 1 ? StartHere() : Fork();
+    if (started.ok()) started = WaitUntilReady();
     if (!started.ok()) {
+      // Nothing was sent: the loops end, and no file stays that could be taken for a result.
       board_->plan().stop = SharedPlan::kCut;
       board_->plan().start_steady = RealClock().Steady().count();
       if (here_ != nullptr) here_->Wake();
       (void)JoinAll();
+      files_.RemoveParts();
       return started;
     }
-    POOLMARK_RETURN_IF_ERROR(WaitUntilReady());
     Watch();
     POOLMARK_RETURN_IF_ERROR(JoinAll());
     return Finish();
@@ -124,6 +129,13 @@ class Run {
     return absl::OkStatus();
   }
 
+  // A load that was stopped before its planned start begins and ends at that moment.
+  void BeginNow() {
+    start_ = RealClock().Steady();
+    started_wall_ = RealClock().Wall();
+    board_->plan().start_steady.store(start_.count(), std::memory_order_release);
+  }
+
   int Stop() const { return settings_.stop == nullptr ? 0 : settings_.stop->load(); }
   int64_t LoadTime() const { return (RealClock().Steady() - start_).count(); }
 
@@ -136,6 +148,22 @@ class Run {
     return code == 0 || code == kRecordsLost;
   }
 
+  // A process that a signal ended has said nothing itself.
+  Status ChildFailed(int status) const {
+    if (!WIFSIGNALED(status))
+      return Internal("load", "a load process ended with exit code " + std::to_string(WEXITSTATUS(status)),
+                      "see its message above");
+    const int number = WTERMSIG(status);
+    const char* const name = sigabbrev_np(number);
+    return Internal("load",
+                    "a load process was ended by signal " + std::to_string(number) +
+                        (name != nullptr ? std::string(" (SIG") + name + ")" : std::string()) +
+                        ", so that the load has no result",
+                    "look for who sent it (the kernel does when memory runs out: dmesg); what the processes "
+                    "recorded is in " +
+                        JoinPath(settings_.out_dir, "requests.*.part.jsonl.zst*"));
+  }
+
   Status CheckChildren() {
     for (pid_t& child : children_) {
       int status = 0;
@@ -143,8 +171,7 @@ class Run {
       child = 0;
       if (EndedWell(status)) continue;
       board_->plan().stop = SharedPlan::kCut;
-      return Internal("load", "a load process ended with status " + std::to_string(status),
-                      "see its message above");
+      return ChildFailed(status);
     }
     return absl::OkStatus();
   }
@@ -171,6 +198,7 @@ class Run {
       if (const int stop = Stop(); stop > plan.stop.load()) {
         interrupted_ = true;
         plan.stop = stop;
+        if (now < 0) BeginNow();
         if (here_ != nullptr) here_->Wake();
       }
       if (!child_error_.ok()) break;
@@ -203,8 +231,7 @@ class Run {
     for (pid_t& child : children_) {
       int status = 0;
       if (child > 0 && waitpid(child, &status, 0) == child && !EndedWell(status) && result.ok()) {
-        result = Internal("load", "a load process ended with status " + std::to_string(status),
-                          "see its message above");
+        result = ChildFailed(status);
       }
       child = 0;
     }
@@ -292,9 +319,10 @@ class Run {
     client.achieved_concurrency =
         *load_end_ > 0 ? static_cast<double>(in_flight_at_end_) / static_cast<double>(*load_end_) : 0;
     client.max_in_flight = totals.max_in_flight;
-    client.cpu_seconds = CpuSeconds(RUSAGE_SELF) - cpu_before_ + CpuSeconds(RUSAGE_CHILDREN);
-    client.cpu_seconds_of_load =
-        settings_.processes == 1 ? cpu_at_end_ - cpu_at_start_ : CpuSeconds(RUSAGE_CHILDREN);
+    // A program may run several loads: the children of those before are not this one's.
+    const double of_children = CpuSeconds(RUSAGE_CHILDREN) - cpu_of_children_before_;
+    client.cpu_seconds = CpuSeconds(RUSAGE_SELF) - cpu_before_ + of_children;
+    client.cpu_seconds_of_load = settings_.processes == 1 ? cpu_at_end_ - cpu_at_start_ : of_children;
     client.max_rss_bytes = board_->plan().max_rss_bytes;
     client.loops = options_.loops;
     client.processes = settings_.processes;
@@ -304,6 +332,7 @@ class Run {
     if (totals.processor_wait >= 0 && loop_time > 0)
       client.processor_wait_share = static_cast<double>(totals.processor_wait) / loop_time;
     client.stale_requests = totals.stale_requests;
+    client.absurd_usages = totals.absurd_usages;
     client.extra_attempts = totals.extra_attempts;
     client.unfilled_arrivals = totals.unfilled_arrivals;
     client.unsent_arrivals = totals.unsent_arrivals;
@@ -333,6 +362,7 @@ class Run {
   int64_t total_end_ = 0;
   uint64_t in_flight_at_end_ = 0;
   double cpu_before_ = 0;
+  double cpu_of_children_before_ = 0;
   double cpu_at_start_ = 0;
   double cpu_at_end_ = 0;
   bool interrupted_ = false;

@@ -119,7 +119,8 @@ void Loop::WaitForStart() {
   bool announced = false;
   epoll_event events[kBatch];
   for (;;) {
-    if (!announced && (all_connected() || ReadClock(CLOCK_MONOTONIC) > give_up)) {
+    if (!announced && (all_connected() || ReadClock(CLOCK_MONOTONIC) > give_up ||
+                       shared_.stop.load() != SharedPlan::kRun)) {
       announced = true;
       shared_.ready.fetch_add(1);
     }
@@ -139,8 +140,17 @@ void Loop::WaitForStart() {
     }
     BuryClosed();
   }
-  const int64_t ahead = start_ - ReadClock(CLOCK_MONOTONIC);
-  if (ahead > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(ahead));
+  // In slices, since a planned start may be far and a stop, which moves it to its own moment, is not to wait.
+  constexpr int64_t kSlice = 20'000'000;
+  for (;;) {
+    const int64_t ahead = start_ - ReadClock(CLOCK_MONOTONIC);
+    if (ahead <= 0) break;
+    if (shared_.stop.load() != SharedPlan::kRun) {
+      start_ = std::min(shared_.start_steady.load(std::memory_order_acquire), ReadClock(CLOCK_MONOTONIC));
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(ahead, kSlice)));
+  }
   for (const auto& link : links_) link->idle_since = Now();
 }
 

@@ -49,6 +49,14 @@ std::string RunFiles::RecordPath(int process) const {
                                               : "requests." + std::to_string(process) + ".part.jsonl.zst");
 }
 
+void RunFiles::RemoveParts() const {
+  if (directory_.empty()) return;
+  for (int process = 0; process < processes_; ++process) {
+    const std::string path = RecordPath(process);
+    for (const std::string& name : {path, path + ".tmp", PartialRecords(path)}) (void)RemoveTree(name);
+  }
+}
+
 void RunFiles::Lost(const Status& why) {
   if (lost_.ok()) lost_ = why;
 }

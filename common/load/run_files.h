@@ -20,6 +20,8 @@ class RunFiles {
   // Makes the directory and removes an older load's files, so that they are not taken for this one's.
   Status Prepare() const;
   std::string RecordPath(int process) const;
+  // Of a load that did not begin: its empty files of records.
+  void RemoveParts() const;
   // Not all that was measured is in the files; the first reason is kept.
   void Lost(const Status& why);
   const Status& lost() const { return lost_; }

@@ -16,6 +16,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   void Signal(int number);
+  pid_t pid() const { return pid_; }
   // Exit code, or 128 + signal; nothing when it still runs after that time.
   std::optional<int> Wait(int milliseconds);
   std::string out() const;

@@ -1,0 +1,174 @@
+// Loads that end before they begin, whose start is refused or whose processes die; and what the processes
+// used.
+#include <sys/resource.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "tests/component/load/fixture.h"
+#include "tests/component/load/process.h"
+#include "tests/component/load/program.h"
+#include "tests/support/token_server.h"
+#include "tests/support/waiting.h"
+
+namespace poolmark::load::test {
+
+using poolmark::test::Process;
+using poolmark::test::TempDir;
+using poolmark::test::TokenServer;
+using poolmark::test::WaitFor;
+
+namespace {
+
+// Writes the plan of worker 0 of 2 to <dir>/plan.json, results to <dir>/o.
+void WritePlan(const TempDir& dir, const TokenServer& server, int processes, int64_t start) {
+  const Json plan = {{"schema_version", 1},
+                     {"urls", {server.url()}},
+                     {"workload", {{"shape", "synthetic"}, {"sessions", 20}, {"input", 16}, {"output", 4}}},
+                     {"load", {{"concurrency", 8}}},
+                     {"processes", processes},
+                     {"worker", 0},
+                     {"workers", 2},
+                     {"start_at_wall_ns", start},
+                     {"out", dir / "o"}};
+  REQUIRE(AtomicWriteFile(dir / "plan.json", *DumpJson(plan)).ok());
+}
+
+std::vector<pid_t> ChildrenOf(pid_t parent) {
+  std::vector<pid_t> children;
+  const auto names = ListDir("/proc");
+  for (const std::string& name : *names) {
+    const int pid = std::atoi(name.c_str());
+    const auto stat = pid > 0 ? ReadPseudoFile("/proc/" + name + "/stat") : Result<std::string>("");
+    if (!stat.ok() || stat->empty()) continue;
+    // "PID (NAME) STATE PPID …", and NAME may hold anything.
+    const size_t at = stat->rfind(") ");
+    if (at != std::string::npos && std::atoi(stat->c_str() + at + 4) == parent) children.push_back(pid);
+  }
+  return children;
+}
+
+double ChildSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+}  // namespace
+
+TEST_CASE("a planned start that is past is refused, and nothing stays", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 2});
+  for (const int processes : {1, 2}) {
+    const TempDir dir;
+    WritePlan(dir, server, processes, 1'000'000'000);
+    const Done done = Poolmark({"--plan", dir / "plan.json"});
+    INFO(processes << " processes: " << done.out << done.err);
+    CHECK(done.code == 2);
+    CHECK(done.err.find("in the past") != std::string::npos);
+    CHECK(done.err.find("later one") != std::string::npos);
+    CHECK(ListDir(dir / "o")->empty());
+  }
+  CHECK(server.requests() == 0);
+}
+
+TEST_CASE("a signal before the planned start ends the load at once, with nothing sent", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 2});
+  for (const int signal : {SIGTERM, SIGINT}) {
+    for (const int processes : {1, 2}) {
+      const TempDir dir;
+      const int64_t start = (RealClock().Wall() + std::chrono::hours(5)).count();
+      WritePlan(dir, server, processes, start);
+      Process process({kProgram, "load", "--plan", dir / "plan.json"}, dir / "run");
+      REQUIRE(WaitFor([&] { return process.out().find("\"start\"") != std::string::npos; }));
+      process.Signal(signal);
+      const auto code = process.Wait(30000);  // five hours, were it to wait
+      INFO(processes << " processes, signal " << signal << ": " << process.out() << process.err());
+      REQUIRE(code == 130);
+      const auto events = ParseJsonLines(process.out(), "events");
+      REQUIRE(events.ok());
+      const Json& end = events->back();
+      CHECK(end["event"] == "end");
+      CHECK(end["summary"]["interrupted"] == true);
+      CHECK(end["summary"]["requests"] == 0);
+      // It began when it was stopped.
+      CHECK(end["started_wall_ns"].get<int64_t>() < start);
+      CHECK(end["window_ns"]["total_end"].get<int64_t>() >= 0);
+      CHECK(ReadRecords(dir / "o/requests.jsonl.zst")->empty());
+    }
+  }
+  CHECK(server.requests() == 0);
+}
+
+TEST_CASE("a load process that is killed is named with its signal, and the others' records stay", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 2, .first = milliseconds(2)});
+  const TempDir dir;
+  std::vector<std::string> argv = {kProgram, "load"};
+  for (const std::string& word :
+       Quick(server, {"-c", "4", "--duration", "600s", "--processes", "2", "--out", dir / "o"}))
+    argv.push_back(word);
+  Process process(argv, dir / "run");
+  // Each process has some two users of the four.
+  REQUIRE(WaitFor([&] { return server.requests() >= 100; }));
+  const std::vector<pid_t> children = ChildrenOf(process.pid());
+  REQUIRE(children.size() == 2);
+  kill(children.back(), SIGKILL);
+  const auto code = process.Wait(30000);
+  INFO(process.out() << process.err());
+  REQUIRE(code == 1);
+  CHECK(process.err().find("ended by signal 9 (SIGKILL)") != std::string::npos);
+  CHECK(process.err().find(dir / "o/requests.*.part.jsonl.zst") != std::string::npos);
+  CHECK_FALSE(FileExists(dir / "o/load.json"));
+  CHECK_FALSE(FileExists(dir / "o/requests.jsonl.zst"));
+  size_t whole = 0;
+  for (const char* part : {"o/requests.0.part.jsonl.zst", "o/requests.1.part.jsonl.zst"}) {
+    if (!FileExists(dir / part)) continue;
+    const auto records = ReadRecords(dir / part);
+    REQUIRE(records.ok());
+    CHECK_FALSE(records->empty());
+    ++whole;
+  }
+  CHECK(whole == 1);
+  CHECK(ChildrenOf(process.pid()).empty());
+}
+
+TEST_CASE("the processor time of a level's processes is the level's own", "[live]") {
+  if (NoProgram()) return;
+  // Far beyond the limit while more than ten requests are there: some seven levels.
+  std::atomic<int> there{0};
+  TokenServer server({.answer = [&](poolmark::test::RawConnection& connection, const std::string&, int) {
+    std::this_thread::sleep_for(milliseconds(++there > 10 ? 1000 : 5));
+    --there;
+    return connection.Write(
+        poolmark::test::ChunkedHead() +
+        poolmark::test::Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n") +
+        "0\r\n\r\n");
+  }});
+  const TempDir dir;
+  const double before = ChildSeconds();
+  const Done done = Poolmark(Quick(server, {"--find-knee", "--slo", "ttft=700ms", "-c", "2", "-n", "40",
+                                            "--processes", "2", "-o", "json", "--out", dir / "sweep"}));
+  const double used = ChildSeconds() - before;
+  INFO(done.err << done.out);
+  const Json result = *ParseJson(done.out);
+  REQUIRE_FALSE(result["levels"].empty());  // a busy machine holds fewer
+  double of_levels = 0;
+  for (const Json& level : result["levels"]) {
+    CHECK(level["summary"]["client"]["cpu_of_load_s"].get<double>() > 0);
+    of_levels += level["summary"]["client"]["cpu_s"].get<double>();
+  }
+  // The levels together used no more than the program and its processes.
+  CHECK(of_levels <= used + 0.001);
+}
+
+}  // namespace poolmark::load::test
