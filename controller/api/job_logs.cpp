@@ -11,6 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "controller/api/log_follow.h"
+#include "controller/jobs/job_table.h"
 #include "controller/runner/results_writer.h"
 
 namespace poolmark::controller {
@@ -47,6 +49,12 @@ class PlannedMachines {
       for (const Json& process : stack.value("processes", Json::array()))
         planned_[process.value("id", "")] = process.value("machine", "");
     }
+  }
+
+  std::vector<std::string> Processes() const {
+    std::vector<std::string> names;
+    for (const auto& [process, machine] : planned_) names.push_back(process);
+    return names;
   }
 
   // Loads are "<stack>.load-…" or, from several machines, "<stack>.load<which>-…"; what else the job started
@@ -100,17 +108,38 @@ Status SendStored(const JobManager& jobs, const std::string& job_id, const v1::S
   return found ? absl::OkStatus() : NoSuchProcess(request, std::move(known));
 }
 
+Status FollowLogs(const JobManager& jobs, const std::string& job_id, const v1::StreamJobLogsRequest& request,
+                  std::stop_token stop, const std::function<bool(v1::StreamJobLogsResponse)>& write) {
+  // A name that no launch of the plan will bear is said now, not when the job has ended.
+  const PlannedMachines planned(ResultsDir(jobs.environment(), job_id));
+  if (auto names = planned.Processes();
+      !names.empty() && request.process().find("load") == std::string::npos &&
+      std::none_of(names.begin(), names.end(),
+                   [&](const std::string& name) { return Wanted(request, planned.Of(name), name); }))
+    return NoSuchProcess(request, std::move(names));
+  LogFollow follow(
+      jobs, job_id, request.tail_bytes(),
+      [&request](const std::string& machine, const std::string& process) {
+        return Wanted(request, machine, process);
+      },
+      write);
+  follow.Run(stop);
+  return stop.stop_requested() || follow.found() ? absl::OkStatus() : NoSuchProcess(request, follow.known());
+}
+
 }  // namespace
 
 Status SendLogs(const JobManager& jobs, const v1::StreamJobLogsRequest& request, std::stop_token stop,
                 const std::function<bool(v1::StreamJobLogsResponse)>& write) {
   POOLMARK_ASSIGN_OR_RETURN(StoredJob job, jobs.environment().store->Get(request.job_id()));
+  if (request.follow() && !IsTerminal(job.job.state()))
+    return FollowLogs(jobs, job.job.id(), request, stop, write);
   const auto live = jobs.LiveProcesses(job.job.id());
   if (live.empty()) return SendStored(jobs, job.job.id(), request, write);
   std::vector<std::string> known;
-  for (const auto& [machine, process] : live) known.push_back(process);
+  for (const LiveProcess& one : live) known.push_back(one.process);
   if (std::none_of(live.begin(), live.end(),
-                   [&](const auto& entry) { return Wanted(request, entry.first, entry.second); }))
+                   [&](const LiveProcess& one) { return Wanted(request, one.machine, one.process); }))
     return NoSuchProcess(request, std::move(known));
   std::mutex mutex;  // write, failure
   Status failure;
@@ -118,17 +147,16 @@ Status SendLogs(const JobManager& jobs, const v1::StreamJobLogsRequest& request,
   std::stop_callback forward(stop, [&all] { all.request_stop(); });
   {
     std::vector<std::jthread> threads;
-    for (const auto& [machine, process] : live) {
+    for (const auto& [machine, process, epoch] : live) {
       if (!Wanted(request, machine, process)) continue;
       if (threads.size() >= 64) break;
-      threads.emplace_back([&, machine = machine, process = process] {
+      threads.emplace_back([&, machine = machine, process = process, epoch = epoch] {
         auto link = jobs.environment().registry->Link(machine);
         if (!link.ok()) return;
         v1::StreamLogsRequest ask;
         ask.mutable_lease()->set_job_id(job.job.id());
-        ask.mutable_lease()->set_epoch(jobs.environment().registry->epoch(machine));
+        ask.mutable_lease()->set_epoch(epoch);
         ask.set_id(process);
-        ask.set_follow(request.follow());
         ask.set_tail_bytes(request.tail_bytes());
         Status status = (*link)->StreamLogs(ask, all.get_token(), [&](const v1::StreamLogsResponse& piece) {
           v1::StreamJobLogsResponse chunk;

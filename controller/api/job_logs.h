@@ -1,5 +1,5 @@
 // Logs of a job's processes for clients: from the agents while the processes live, from the results directory
-// afterwards. Blocks; used on a stream's worker thread.
+// afterwards; with `follow` as they are written until the job ends. Blocks; used on a stream's worker thread.
 #pragma once
 #include <functional>
 #include <stop_token>

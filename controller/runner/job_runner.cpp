@@ -77,7 +77,7 @@ void JobRunner::MachineLost(const std::string& machine) {
   step_stop_.request_stop();
 }
 
-std::vector<std::pair<std::string, std::string>> JobRunner::LiveProcesses() {
+std::vector<LiveProcess> JobRunner::LiveProcesses() {
   std::lock_guard lock(mutex_);
   return live_;
 }
@@ -284,7 +284,8 @@ std::optional<JobRunner::Decision> JobRunner::DoLaunch(const StoredJob& job) {
     std::lock_guard lock(mutex_);
     live_.clear();
     for (const PlannedProcess& process : stack_->processes) {
-      if (!process.attached) live_.emplace_back(process.machine, process.spec.id());
+      if (process.attached) continue;
+      live_.push_back({process.machine, process.spec.id(), environment_.registry->epoch(process.machine)});
     }
   }
   watch_ = std::make_unique<ProcessWatch>(&run_);
@@ -337,7 +338,8 @@ std::optional<JobRunner::Decision> JobRunner::DoBenchmark(const StoredJob&) {
   loads_.insert(loads_.end(), loads.begin(), loads.end());
   {
     std::lock_guard lock(mutex_);
-    live_.insert(live_.end(), loads.begin(), loads.end());
+    for (const auto& [machine, id] : loads)
+      live_.push_back({machine, id, environment_.registry->epoch(machine)});
   }
   StepOutcome outcome = Benchmark(&run_, *stack_, repeat, cycle_number_, verified_, watch_.get(), &record_);
   if (outcome.passed()) return Decision{JobEventKind::kPassed, {}};

@@ -17,6 +17,14 @@
 
 namespace poolmark::controller {
 
+// What a cycle launched, for live logs. The epoch tells the runs of a machine apart: within one, a process
+// that is started again goes on in its log.
+struct LiveProcess {
+  std::string machine;
+  std::string process;
+  uint64_t epoch = 0;
+};
+
 class JobRunner {
  public:
   // `planned` may be null after a restart (the inputs are gone): then the job is torn down and ends.
@@ -27,8 +35,8 @@ class JobRunner {
   // The store has the request already; this ends the step that runs now.
   void Cancel(bool force);
   void MachineLost(const std::string& machine);
-  // Machine and process id of everything that this cycle launched, for live logs. Any thread.
-  std::vector<std::pair<std::string, std::string>> LiveProcesses();
+  // Everything that this cycle launched. Any thread.
+  std::vector<LiveProcess> LiveProcesses();
 
  private:
   struct Decision {
@@ -79,7 +87,7 @@ class JobRunner {
   std::string cause_;  // of the tear-down
 
   std::mutex mutex_;  // the next five
-  std::vector<std::pair<std::string, std::string>> live_;
+  std::vector<LiveProcess> live_;
   std::stop_source step_stop_;
   bool cancel_ = false;
   bool force_ = false;

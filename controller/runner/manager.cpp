@@ -242,7 +242,7 @@ size_t JobManager::running() const {
                                            [](const auto& entry) { return !entry.second->ended; }));
 }
 
-std::vector<std::pair<std::string, std::string>> JobManager::LiveProcesses(const std::string& job_id) const {
+std::vector<LiveProcess> JobManager::LiveProcesses(const std::string& job_id) const {
   std::lock_guard lock(mutex_);
   auto found = running_.find(job_id);
   if (found == running_.end()) return {};

@@ -42,7 +42,7 @@ class JobManager {
   // Something that jobs may wait for has changed.
   void Wake();
   size_t running() const;
-  std::vector<std::pair<std::string, std::string>> LiveProcesses(const std::string& job_id) const;
+  std::vector<LiveProcess> LiveProcesses(const std::string& job_id) const;
   const Environment& environment() const { return environment_; }
 
  private:

@@ -179,6 +179,8 @@ Result<v1::StartProcessResponse> FakeAgent::StartProcess(const v1::StartProcessR
     status.Clear();
     status.set_id(spec.id());
     status.set_pid(next_pid_++);
+    absl::StrAppend(&logs_[spec.id()], spec.id(), " as pid ", status.pid(), "\nlast words of ", spec.id(),
+                    "\n");
     status.set_state(v1::PROCESS_STATE_STARTING);
     if (spec.role() == "engine") ++pool_->launched;
     v1::WatchProcessesResponse event;
@@ -286,9 +288,21 @@ Result<v1::StopProcessResponse> FakeAgent::StopProcess(const v1::StopProcessRequ
 Status FakeAgent::StreamLogs(const v1::StreamLogsRequest& request, std::stop_token stop,
                              const controller::OnMessage<v1::StreamLogsResponse>& on_message) {
   POOLMARK_RETURN_IF_ERROR(Enter("StreamLogs", request.lease(), stop));
-  v1::StreamLogsResponse response;
-  response.set_data(absl::StrCat("last words of ", request.id(), "\n"));
-  (void)on_message(response);
+  // In small pieces, so that a reader has to put them together. The log outlives its process and the lease.
+  std::string text;
+  {
+    std::lock_guard lock(mutex_);
+    text = logs_[request.id()];
+  }
+  uint64_t offset = request.offset();
+  if (request.tail_bytes() > 0) offset = text.size() - std::min<uint64_t>(text.size(), request.tail_bytes());
+  constexpr size_t kChunk = 7;
+  for (; offset < text.size(); offset += kChunk) {
+    v1::StreamLogsResponse response;
+    response.set_offset(offset);
+    response.set_data(text.substr(offset, kChunk));
+    if (!on_message(response)) break;
+  }
   return absl::OkStatus();
 }
 

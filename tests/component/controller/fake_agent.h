@@ -74,6 +74,7 @@ class FakeAgent final : public controller::AgentLink {
   std::map<std::string, v1::ProcessStatus> processes_;
   std::vector<v1::WatchProcessesResponse> events_;
   std::map<std::string, std::string> files_;
+  std::map<std::string, std::string> logs_;  // process -> all that it printed
   bool sampling_ = false;
   bool sampler_ = false;  // StartSampling was called since the agent's start
   int samplings_ = 0;

@@ -1,5 +1,5 @@
 if(NOT POOLMARK_GRPC)
   set(_skip ON)
 else()
-  set(_libs poolmark_controller_web poolmark_runner poolmark_load)
+  set(_libs poolmark_controller_api poolmark_controller_web poolmark_runner poolmark_load)
 endif()
