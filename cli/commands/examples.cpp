@@ -17,7 +17,7 @@ machines:
   #   public: false                                            # true: the internet reaches it
   #   bmc: {kind: redfish, address: 10.9.0.3, login: bmc}      # login: name of a secret on the controller
 # machines: 4         # instead of a list: the plan picks four of one GPU family
-# switches: [{name: leaf1, address: 10.9.0.9, login: sw-ro}]
+# switches: [{name: leaf1, address: 10.9.0.9, login: sw-ro}]     # noted only: this version reads no switch counters
 )"},
     {"stack.yaml",
      R"(# A stack of your own; 'poolmark stacks' lists the shipped ones, which a job names without path.

@@ -1,7 +1,15 @@
-#include <set>
+#include <arpa/inet.h>
 
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/base/units.h"
 #include "common/spec/read.h"
 #include "common/spec/yaml.h"
@@ -21,13 +29,66 @@ void ReadName(Map* map, std::string* out) {
   *out = *text;
 }
 
+bool IsIpAddress(const std::string& text) {
+  in6_addr parsed;
+  return inet_pton(AF_INET, text.c_str(), &parsed) == 1 || inet_pton(AF_INET6, text.c_str(), &parsed) == 1;
+}
+
+// Where something outside the pool answers: an address or a host name, with or without ":port".
+bool IsHost(const std::string& text) {
+  if (IsIpAddress(text)) return true;
+  std::string host = text;
+  if (const size_t colon = text.rfind(':'); colon != std::string::npos) {
+    int port = 0;
+    const std::string digits = text.substr(colon + 1);
+    if (!std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) || !absl::SimpleAtoi(digits, &port) ||
+        port < 1 || port > 65535)
+      return false;
+    host.resize(colon);
+  }
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    in6_addr parsed;
+    return inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &parsed) == 1;
+  }
+  if (IsIpAddress(host)) return host.find(':') == std::string::npos;
+  if (host.size() > 253) return false;
+  const std::vector<std::string> labels = absl::StrSplit(host, '.');
+  for (const std::string& label : labels) {
+    if (label.empty() || label.size() > 63 || label.front() == '-' || label.back() == '-' ||
+        !std::all_of(label.begin(), label.end(),
+                     [](unsigned char c) { return absl::ascii_isalnum(c) || c == '-'; }))
+      return false;
+  }
+  // 300.0.0.1 is no name.
+  return !std::all_of(labels.back().begin(), labels.back().end(), absl::ascii_isdigit);
+}
+
+void ReadHost(const Value& value, std::string* out) {
+  auto text = value.Text();
+  if (!text) return;
+  if (!text->empty() && !IsHost(*text))
+    return value.Fail(absl::StrCat("'", *text, "' is no address"),
+                      "give an IPv4 or IPv6 address or a host name, with ':port' where it needs one");
+  *out = *text;
+}
+
+// The pool's own traffic goes by addresses: preflight looks for the device that carries one.
+void ReadTcp(const Value& value, std::string* out) {
+  auto text = value.Text();
+  if (!text || text->empty()) return;
+  if (!IsIpAddress(*text))
+    return value.Fail(absl::StrCat("'", *text, "' is no IPv4 or IPv6 address"),
+                      "give the machine's address in the pool's network, such as 10.0.0.1 or fd00::1");
+  *out = *text;
+}
+
 MachineSpec ReadMachine(const Value& value) {
   MachineSpec machine;
   Map map(value);
   ReadName(&map, &machine.name);
   if (auto net = map.Get("net")) {
     Map inner(*net);
-    inner.Text("tcp", &machine.tcp_address);
+    if (auto tcp = inner.Get("tcp")) ReadTcp(*tcp, &machine.tcp_address);
     inner.Texts("rdma", &machine.rdma_devices);
     inner.Finish();
   }
@@ -49,7 +110,7 @@ MachineSpec ReadMachine(const Value& value) {
     Map inner(*bmc);
     Bmc read;
     if (auto kind = inner.Need("kind")) read.kind = kind->OneOf({"redfish", "ipmitool"}).value_or("");
-    if (auto address = inner.Need("address")) read.address = address->Text().value_or("");
+    if (auto address = inner.Need("address")) ReadHost(*address, &read.address);
     if (auto login = inner.Need("login", "name a secret that the machine holds"))
       read.login = login->Text().value_or("");
     inner.Finish();
@@ -98,7 +159,7 @@ Result<PoolSpec> ReadPool(std::string_view yaml, const std::string& where, Error
       SwitchSpec one;
       Map inner(value);
       ReadName(&inner, &one.name);
-      inner.Text("address", &one.address);
+      if (auto address = inner.Get("address")) ReadHost(*address, &one.address);
       inner.Text("login", &one.login);
       inner.Flag("ignore", &one.ignore);
       inner.Finish();

@@ -48,6 +48,7 @@ class Planner {
           PlanStack(stack, machines_, head_, input_.job_id, &ports, refusals_, &plan.notes));
     }
     PlanAccuracy(&plan);
+    NoteSwitches(&plan);
     for (const StackPlan& stack : plan.stacks) {
       for (const KvLink& link : stack.links) {
         if (std::find(plan.line_pairs.begin(), plan.line_pairs.end(), link) == plan.line_pairs.end())
@@ -123,6 +124,17 @@ class Planner {
       if (refusals_->empty()) Refuse("pool", absl::StrCat("head '", head_, "' is none of the machines"));
       machines_.clear();
     }
+  }
+
+  void NoteSwitches(Plan* plan) {
+    std::vector<std::string> names;
+    for (const spec::SwitchSpec& one : job_.pool.switches) {
+      if (!one.ignore) names.push_back(one.name);
+    }
+    if (names.empty()) return;
+    plan->notes.push_back(absl::StrCat(
+        "switches: this version does not read switch counters: ", absl::StrJoin(names, ", "),
+        names.size() == 1 ? " has" : " have", " no part in the figures or the energy of this job"));
   }
 
   // The largest group of available machines of one GPU model, by name; the first is the head.

@@ -349,6 +349,28 @@ TEST_CASE("the estimate follows the loads' lengths, and says what it guessed", "
   CHECK(known->notes.size() + 1 == guessed->notes.size());
 }
 
+TEST_CASE("switches of the pool are named in a note: nothing reads their counters") {
+  Case c;
+  c.stacks = "[{use: sim-local, as: a}]";
+  c.stack = EngineStack("");
+  Errors refusals;
+  auto without = PlanOf(c, &refusals);
+  REQUIRE(without.ok());
+  c.pool += "switches: [{name: leaf1, address: 10.9.0.9}, {name: old, ignore: true}]\n";
+  auto with = PlanOf(c, &refusals);
+  REQUIRE(with.ok());
+  REQUIRE(with->notes.size() == without->notes.size() + 1);
+  const auto note = std::find_if(with->notes.begin(), with->notes.end(),
+                                 [](const std::string& one) { return one.starts_with("switches: "); });
+  REQUIRE(note != with->notes.end());
+  CHECK(note->find("does not read switch counters: leaf1 has no part in") != std::string::npos);
+  CHECK(note->find("old") == std::string::npos);
+  c.pool.replace(c.pool.find("leaf1,") + 6, 0, " ignore: true,");
+  auto ignored = PlanOf(c, &refusals);
+  REQUIRE(ignored.ok());
+  CHECK(ignored->notes == without->notes);
+}
+
 TEST_CASE("a stack that compresses KV is compared with one that does not, which goes first", "[K30][I7]") {
   Case c;
   c.stack = *ReadFile(test::Source("deploy/stacks/sim-offload.yaml"));

@@ -163,6 +163,21 @@ TEST_CASE("the schemas know every key that the readers know, and no other") {
         described(job["properties"]["accuracy"]["properties"]["judge"]));
 }
 
+TEST_CASE("the schema of pool files refuses the addresses that the reader refuses") {
+  auto pool = [](const std::string& address) {
+    return "version: 1\nmachines: [{name: n0, net: {tcp: \"" + address + "\"}}]\n";
+  };
+  for (const char* address :
+       {"10.0.0.1", "255.255.255.255", "fd00::1", "::1", "::ffff:10.0.0.1", "", "300.0.0.1", "10.0.0",
+        "a b; rm", "gpu1.lan", "10.0.0.1:80", "010.0.0.1", "[fd00::1]", "fe80::1%eth0"}) {
+    CAPTURE(address);
+    Errors errors;
+    (void)spec::ReadPool(pool(address), "pool.yaml", &errors);
+    CHECK(errors.empty() == Check("pool", pool(address)).empty());
+  }
+  CHECK(Check("pool", "version: 1\nmachines: 1\nswitches: [{name: a, address: \"a b; rm\"}]\n") != "");
+}
+
 TEST_CASE("the schemas refuse what the readers refuse") {
   const std::string good =
       "version: 1\npool: pool.yaml\nstacks: [a]\nworkloads: {w: {shape: synthetic, input: 1, output: 1, "

@@ -109,6 +109,40 @@ TEST_CASE("the accuracy run of a job is read with its defaults, and refused wher
   }
 }
 
+TEST_CASE("addresses of a pool file are addresses, or errors with line and column") {
+  auto read = [](const std::string& machine, const std::string& rest = "") {
+    Errors errors;
+    (void)ReadPool("version: 1\nmachines:\n  - {name: n0, " + machine + "}\n" + rest, "pool.yaml", &errors);
+    return Texts(errors);
+  };
+  for (const char* good : {"10.0.0.1", "127.0.0.1", "fd00::1", "\"::1\"", "::ffff:10.0.0.1"}) {
+    CAPTURE(good);
+    CHECK(read("net: {tcp: " + std::string(good) + "}") == "");
+  }
+  for (const char* bad : {"300.0.0.1", "\"a b; rm\"", "gpu1.lan", "10.0.0", "10.0.0.1:80", "\"[fd00::1]\"",
+                          "fd00::1::2", "fe80::1%eth0", "\" 10.0.0.1\"", "\"10.0.0.1\\n\"", "010.0.0.1"}) {
+    CAPTURE(bad);
+    const std::string text = read("net: {tcp: " + std::string(bad) + "}");
+    CHECK(text.find("pool.yaml:3:27 machines[0].net.tcp: '") == 0);
+    CHECK(text.find("is no IPv4 or IPv6 address: give the machine's address") != std::string::npos);
+  }
+  // What lies outside the pool may have a name and a port.
+  for (const char* good : {"10.9.0.1", "\"10.9.0.1:8443\"", "bmc-n0.lan", "\"bmc:443\"", "fd00::9",
+                           "\"[fd00::9]:443\"", "\"\""}) {
+    CAPTURE(good);
+    CHECK(read("bmc: {kind: redfish, address: " + std::string(good) + ", login: b}") == "");
+    CHECK(read("gpus: 0", "switches: [{name: leaf1, address: " + std::string(good) + "}]\n") == "");
+  }
+  for (const char* bad : {"300.0.0.1", "\"a b; rm\"", "\"host:0\"", "\"host:70000\"", "\"host:\"", "-x.lan",
+                          "a..b", "\"user@host\"", "host/path", "\"[10.0.0.1]:80\""}) {
+    CAPTURE(bad);
+    CHECK(read("bmc: {kind: redfish, address: " + std::string(bad) + ", login: b}")
+              .find("pool.yaml:3:46 machines[0].bmc.address: '") == 0);
+    CHECK(read("gpus: 0", "switches: [{name: leaf1, address: " + std::string(bad) + "}]\n")
+              .find("pool.yaml:4:35 switches[0].address: '") == 0);
+  }
+}
+
 TEST_CASE("all errors of all files come at once, with line, column and what to do") {
   Errors errors;
   auto job = Read(R"(version: 2
