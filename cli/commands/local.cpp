@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/commands/completion.h"
 #include "cli/commands/examples.h"
@@ -40,27 +41,45 @@ int WriteExamples(const std::string& directory, bool force, Format format) {
   return kExitOk;
 }
 
-int Cat(const std::vector<std::string>& paths) {
+// Records as they stand, a line each; for kJson one array of them, whose lines are checked.
+int Cat(const std::vector<std::string>& paths, Format format) {
+  const bool array = format == Format::kJson;
+  std::string pending = array ? "[" : "";
+  bool any = false;
   constexpr size_t kFlushBytes = 1u << 16;
   for (const std::string& path : paths) {
     auto reader = LineReader::Open(path);
-    if (!reader.ok()) return Fail(reader.status());
-    std::string line, pending;
+    if (!reader.ok()) return Fail(reader.status(), format);
+    std::string line;
     for (;;) {
       auto more = (*reader)->Next(&line);
       if (!more.ok() || !*more) {
         WriteOut(pending);
-        if (!more.ok()) return Fail(more.status());
+        pending.clear();
+        if (!more.ok()) return Fail(more.status(), format);
         break;
       }
-      pending += line;
-      pending += '\n';
+      if (array && line.empty()) continue;
+      if (array) {
+        if (auto record = ParseJson(line); !record.ok()) {
+          WriteOut(pending);
+          return Fail(InvalidInput(absl::StrCat(path, ":", (*reader)->line_number()), "is no record in JSON",
+                                   "leave -o json away to see the file as it is"),
+                      format);
+        }
+        pending += any ? ",\n" : "\n";
+        any = true;
+        pending += line;
+      } else {
+        pending += line + '\n';
+      }
       if (pending.size() >= kFlushBytes) {
         WriteOut(pending);
         pending.clear();
       }
     }
   }
+  if (array) WriteOut(any ? "\n]\n" : "]\n");
   return kExitOk;
 }
 
@@ -125,7 +144,10 @@ void AddLocal(CLI::App& app, int& exit_code) {
   CLI::App* cat =
       app.add_subcommand("cat", "Print .jsonl.zst files of a results directory as JSON Lines, for pipes");
   cat->add_option("FILE", *paths, "Files; plain ones too")->required();
-  cat->callback([paths, &exit_code] { exit_code = Cat(*paths); });
+  auto records = std::make_shared<std::string>("table");  // not given: JSON Lines too, but errors for people
+  cat->add_option("-o,--output", *records, "jsonl, as without it, or json: one array of all records")
+      ->check(CLI::IsMember({"json", "jsonl"}));
+  cat->callback([paths, records, &exit_code] { exit_code = Cat(*paths, FormatOf(*records)); });
 
   auto shell = std::make_shared<std::string>();
   CLI::App* completion =

@@ -129,6 +129,12 @@ int RunCancel(const JobOptions& options) {
   const Format format = options.remote.format();
   auto session = Session::Open(options.remote);
   if (!session.ok()) return Fail(session.status(), format);
+  // Whether it had ended before: a job that waits has when the request is answered.
+  v1::GetJobRequest look;
+  look.set_job_id(options.job);
+  auto before = rpc::Call((*session)->stub(), &v1::ControllerService::Stub::GetJob, look,
+                          rpc::Deadline("ControllerService/GetJob"));
+  if (!before.ok()) return Fail(WithAdvice(before.status(), (*session)->context()), format);
   v1::CancelJobRequest request;
   request.set_request_id(NewUuid());
   request.set_job_id(options.job);
@@ -138,6 +144,8 @@ int RunCancel(const JobOptions& options) {
   if (!reply.ok()) return Fail(WithAdvice(reply.status(), (*session)->context()), format);
   if (format != Format::kTable) {
     WriteOut(JsonText(JobJson(reply->job()), format));
+  } else if (reply->job().state() == v1::JOB_STATE_CANCELLED && !IsTerminal(before->job().state())) {
+    WriteOut(absl::StrCat("job ", reply->job().id(), " was cancelled\n"));
   } else if (IsTerminal(reply->job().state())) {
     WriteOut(absl::StrCat("job ", reply->job().id(), " has ended already: ", StateWord(reply->job().state()),
                           "\n"));

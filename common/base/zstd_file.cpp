@@ -1,6 +1,7 @@
 #include "common/base/zstd_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -140,8 +141,14 @@ Result<std::unique_ptr<LineReader>> LineReader::Open(const std::string& path, si
   State& state = *reader->state_;
   state.path = path;
   state.max_line = max_line;
-  state.fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not waiting: opening a pipe would, for whoever writes it.
+  state.fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (state.fd < 0) return FromErrno(path, "opening", errno);
+  struct stat status = {};
+  if (fstat(state.fd, &status) != 0) return FromErrno(path, "reading", errno);
+  if (!S_ISREG(status.st_mode))
+    return InvalidInput(path, S_ISDIR(status.st_mode) ? "is a directory" : "is no regular file",
+                        "give a file: what comes from a pipe must be written to one first");
   unsigned char magic[4] = {};
   ssize_t got = pread(state.fd, magic, 4, 0);
   if (got < 0) return FromErrno(path, "reading", errno);

@@ -27,8 +27,9 @@ class ZstdWriter {
   std::unique_ptr<State> state_;
 };
 
-// Reads .zst or plain files. Lines longer than `max_line` and streams that end early are errors that
-// name file and line; everything before them was already returned.
+// Reads .zst or plain regular files; anything else, such as a pipe, is refused at once. Lines longer than
+// `max_line` and streams that end early are errors that name file and line; everything before them was
+// already returned.
 class LineReader {
  public:
   static Result<std::unique_ptr<LineReader>> Open(const std::string& path, size_t max_line = 64u << 20);

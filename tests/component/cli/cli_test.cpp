@@ -1,4 +1,6 @@
 // The program `poolmark` against a controller over TLS: what it prints, what it sends, how it exits.
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -220,6 +222,28 @@ TEST_CASE("Ctrl-C detaches with 130, a time limit with 7; the job is left alone"
   CHECK(fixture.Cli({"cancel", "j-7f3a", "--force"}).code == 0);
   REQUIRE(fixture.service.cancels.size() == 1);
   CHECK(fixture.service.cancels[0].force());
+}
+
+TEST_CASE("cat: records a line each or as one array, of files alone") {
+  CliFixture fixture;
+  TempDir dir;
+  const std::string records = dir / "r.jsonl", torn = dir / "torn.jsonl";
+  const std::string empty = dir / "empty.jsonl", pipe = dir / "pipe";
+  REQUIRE(AtomicWriteFile(records, "{\"a\":1.50}\n{\"a\":2}\n").ok());
+  REQUIRE(AtomicWriteFile(torn, "{\"a\":3}\nnothing\n").ok());
+  REQUIRE(AtomicWriteFile(empty, "").ok());
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(fixture.Cli({"cat", records, records}).out == "{\"a\":1.50}\n{\"a\":2}\n{\"a\":1.50}\n{\"a\":2}\n");
+  CHECK(fixture.Cli({"cat", "-o", "jsonl", torn}).out == "{\"a\":3}\nnothing\n");
+  CHECK(fixture.Cli({"cat", "-o", "json", records, empty, records}).out ==
+        "[\n{\"a\":1.50},\n{\"a\":2},\n{\"a\":1.50},\n{\"a\":2}\n]\n");
+  CHECK(fixture.Cli({"cat", "-o", "json", empty}).out == "[]\n");
+  Outcome wrong = fixture.Cli({"cat", "-o", "json", torn});
+  CHECK(wrong.code == 2);
+  CHECK((*ParseJson(wrong.err))["errors"][0]["where"] == torn + ":2");
+  Outcome waits = fixture.Cli({"cat", pipe});
+  CHECK(waits.code == 2);
+  CHECK(waits.err.starts_with("poolmark: " + pipe + ": is no regular file"));
 }
 
 TEST_CASE("logs: whole lines, nothing that drives the terminal") {

@@ -47,6 +47,17 @@ TEST_CASE("a tree is removed without following links out of it") {
   CHECK_FALSE(RemoveTree("/").ok());
 }
 
+TEST_CASE("lines are read of regular files only, and nothing waits for the writer of a pipe") {
+  TempDir dir;
+  REQUIRE(mkfifo((dir / "pipe.jsonl.zst").c_str(), 0600) == 0);
+  for (const std::string& path : {dir / "pipe.jsonl.zst", dir / "", std::string("/dev/zero")}) {
+    CAPTURE(path);
+    auto reader = LineReader::Open(path);
+    REQUIRE(!reader.ok());
+    CHECK(absl::IsInvalidArgument(reader.status()));
+  }
+}
+
 TEST_CASE("zstd lines survive a round trip and a torn tail is named") {
   TempDir dir;
   auto writer = ZstdWriter::Create(dir / "r.jsonl.zst");
