@@ -8,6 +8,7 @@
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/report/files_check.h"
 #include "common/results/compute.h"
 #include "common/results/layout.h"
 #include "common/results/reuse_facts.h"
@@ -80,7 +81,8 @@ class WorkloadCheck {
     if (at == workloads.end() || at->options.empty()) return;
     auto reuse = Measure(*at, repeat);
     if (!reuse.ok()) {
-      if (reuse.status().code() != absl::StatusCode::kNotFound) {
+      // An input that was too big to keep has no name here.
+      if (reuse.status().code() != absl::StatusCode::kNotFound || !at->input.empty()) {
         out_.problems.push_back({results::DirectoryOf(repeat), "the reusable share was not computed again: " +
                                                                    std::string(reuse.status().message())});
       }
@@ -163,7 +165,10 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
   Recomputed out;
   POOLMARK_ASSIGN_OR_RETURN(out.directory, results::ReadDirectory(path));
   out.problems = out.directory.problems;
-  if (options.check_sums) CheckFiles(path, &out);
+  if (options.check_sums) {
+    CheckFiles(path, &out);
+    CheckJobFiles(out.directory, &out.problems);
+  }
   WorkloadCheck workload(out.directory, &out);
   std::map<std::string, std::vector<results::PairedRequest>> pairs;  // by directory of the repeat
   for (const results::RepeatFile& stored : out.directory.repeats) {
@@ -172,13 +177,10 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
     workload.Check(stored, &again);
     if (options.check_samples) {
       auto unlike = results::CompareWithSamples(stored.facts, JoinPath(path, directory));
-      if (!unlike.ok()) {
-        out.problems.push_back({directory, "the counters' changes were not computed again: " +
-                                               std::string(unlike.status().message())});
-      } else {
-        for (const std::string& line : *unlike) out.problems.push_back({directory, line});
-      }
+      if (!unlike.ok()) return unlike.status();
+      for (const std::string& line : *unlike) out.problems.push_back({directory, line});
     }
+    if (options.check_sums) CheckLoadFiles(out.directory, stored, &out.problems, &out.differences);
     const std::string requests = JoinPath(JoinPath(path, directory), results::kRequestsFile);
     auto figures = results::ComputeRepeat(again.facts, requests, &pairs[directory]);
     if (figures.ok()) {

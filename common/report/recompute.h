@@ -28,7 +28,9 @@ struct Recomputed {
 inline constexpr size_t kMaxDifferences = 20;
 
 struct RecomputeOptions {
-  bool check_sums = true;     // against SHA256SUMS; off while the directory is still being written
+  // Against SHA256SUMS, and that every file is there and whole; off while the directory is still being
+  // written.
+  bool check_sums = true;
   bool check_samples = true;  // counters' changes against samples/
 };
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
+#include "common/results/codec.h"
 #include "common/results/layout.h"
 
 namespace poolmark::results {
@@ -83,6 +84,19 @@ class DirectoryReader {
   Directory& out_;
 };
 
+// The text of a plan, which the controller alone reads in full.
+Result<std::string> CheckedPlan(const std::string& text, const std::string& where) {
+  POOLMARK_ASSIGN_OR_RETURN(const Json json, ParseJson(text, where));
+  POOLMARK_RETURN_IF_ERROR(CheckVersion(json, where, kSchemaVersion));
+  for (const char* list : {"machines", "stacks", "cycles"}) {
+    const auto at = json.find(list);
+    if (at == json.end() || !at->is_array())
+      return InvalidInput(where, std::string("is no plan: it has no list '") + list + "'");
+  }
+  if (json.at("stacks").empty()) return InvalidInput(where, "is no plan: it has no stacks");
+  return text;
+}
+
 }  // namespace
 
 Result<Directory> ReadDirectory(const std::string& path) {
@@ -97,11 +111,8 @@ Result<Directory> ReadDirectory(const std::string& path) {
   POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kManifestFile), ran, DecodeManifest, &out.manifest));
   POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kPreflightFile), ran, DecodePreflight, &out.preflight));
   POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kSummaryFile), false, DecodeSummary, &out.summary));
-  const auto plan = [](const std::string& json, const std::string& where) -> Result<std::string> {
-    POOLMARK_RETURN_IF_ERROR(ParseJson(json, where).status());
-    return json;
-  };
-  POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kPlanFile), ran, plan, &out.plan));
+  POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kPlanFile), ran, CheckedPlan, &out.plan));
+  POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kInputsFile), false, DecodeInputs, &out.inputs));
   POOLMARK_RETURN_IF_ERROR(reader.ReadCycles());
   POOLMARK_RETURN_IF_ERROR(reader.ReadRepeats());
   return out;

@@ -9,6 +9,7 @@
 #include "common/base/json.h"
 #include "common/base/result.h"
 #include "common/results/cycle_files.h"
+#include "common/results/inputs_file.h"
 #include "common/results/job_file.h"
 #include "common/results/manifest_file.h"
 #include "common/results/repeat_file.h"
@@ -27,6 +28,7 @@ struct Directory {
   std::optional<ManifestFile> manifest;
   std::optional<PreflightRecord> preflight;
   std::string plan;  // JSON text; "" : none
+  std::optional<InputsFile> inputs;
   std::map<int, VerifyRecord> verifies;
   std::map<int, TeardownRecord> teardowns;
   std::vector<RepeatFile> repeats;     // as stored

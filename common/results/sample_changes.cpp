@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "common/base/files.h"
 #include "common/prom/totals.h"
@@ -21,6 +22,17 @@ std::string Number(double value) {
 
 Nanoseconds Time(double seconds) {
   return Nanoseconds(std::llround(seconds * 1e9));
+}
+
+// Machines whose samples some of the facts were taken from.
+std::set<std::string> SampledMachines(const RepeatFacts& facts) {
+  std::set<std::string> out;
+  for (const auto& engine : facts.engines) {
+    if (engine.unreadable.empty()) out.insert(engine.machine);
+  }
+  for (const auto& cache : facts.caches) out.insert(cache.machine);
+  for (const auto& link : facts.links) out.insert(link.machine);
+  return out;
 }
 
 }  // namespace
@@ -45,16 +57,25 @@ SourceChange ChangeOf(const SampleLog& log, const std::string& source, Nanosecon
 Result<std::vector<std::string>> CompareWithSamples(const RepeatFacts& facts, const std::string& directory) {
   std::vector<std::string> out;
   std::map<std::string, SampleLog> logs;
-  for (const stats::EngineFacts& engine : facts.engines) {
-    if (!engine.unreadable.empty() || out.size() >= kMaxLines) continue;
-    auto log = logs.find(engine.machine);
-    if (log == logs.end()) {
-      const std::string path =
-          JoinPath(JoinPath(directory, std::string(kSamplesDir)), engine.machine + ".jsonl.zst");
-      if (!FileExists(path)) continue;
-      POOLMARK_ASSIGN_OR_RETURN(SampleLog read, ReadSamples(path));
-      log = logs.emplace(engine.machine, std::move(read)).first;
+  for (const std::string& machine : SampledMachines(facts)) {
+    const std::string name = SamplesFile(machine);
+    const std::string path = JoinPath(directory, name);
+    if (!FileExists(path)) {
+      out.push_back("not computed again: " + name + " is missing");
+      continue;
     }
+    auto log = ReadSamples(path);
+    if (!log.ok() && ErrorOf(log.status()).code == "schema_version") return log.status();
+    if (!log.ok()) {
+      out.push_back("not computed again: " + std::string(log.status().message()));
+      continue;
+    }
+    if (!log->truncated.empty()) out.push_back(name + " ends early: " + log->truncated);
+    logs.emplace(machine, std::move(*log));
+  }
+  for (const stats::EngineFacts& engine : facts.engines) {
+    const auto log = logs.find(engine.machine);
+    if (!engine.unreadable.empty() || out.size() >= kMaxLines || log == logs.end()) continue;
     const stats::Deltas deltas =
         ChangeOf(log->second, engine.process, Time(facts.measured_from), Time(facts.drain_end) + kSettle)
             .deltas;

@@ -21,8 +21,8 @@ struct SourceChange {
 SourceChange ChangeOf(const SampleLog& log, const std::string& source, Nanoseconds from, Nanoseconds to);
 
 // Where the facts of a repeat say other counter changes than the samples below `directory` (the repeat's own)
-// do: one line each, at most ten. An error when samples cannot be read. Engines that were not read are left
-// out, machines whose samples are not there (SHA256SUMS tells that they are missing), and changes of cache
+// do: one line each, at most ten, and one for each machine whose samples are missing, damaged or cut. An
+// error for samples of another schema version. Left out: engines that were not read, and changes of cache
 // servers, whose process the facts do not name.
 Result<std::vector<std::string>> CompareWithSamples(const RepeatFacts& facts, const std::string& directory);
 

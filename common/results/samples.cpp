@@ -1,8 +1,10 @@
 #include "common/results/samples.h"
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <type_traits>
 
 #include "common/base/json.h"
 #include "common/base/zstd_file.h"
@@ -106,6 +108,32 @@ Status SamplesWriter::Finish() {
 
 namespace {
 
+// A value of a record; throws with its name where it is missing (null pointer) or of another type.
+template <class T>
+T Field(const Json* value, const std::string& name) {
+  if (value == nullptr) throw std::invalid_argument(name + " is missing");
+  // The library would round and wrap.
+  if constexpr (std::is_integral_v<T>) {
+    if (!value->is_number_integer()) throw std::invalid_argument(name + " is no whole number");
+    if (std::is_unsigned_v<T> &&
+        (!value->is_number_unsigned() || value->get<uint64_t>() > std::numeric_limits<uint32_t>::max()))
+      throw std::invalid_argument(name + " is out of range");
+  }
+  try {
+    return value->get<T>();
+  } catch (const Json::exception&) {
+    throw std::invalid_argument(name + " has another type");
+  }
+}
+
+const Json* Find(const Json& json, const std::string& key) {
+  const auto at = json.find(key);
+  return at == json.end() ? nullptr : &*at;
+}
+const Json* Find(const Json& json, size_t at) {
+  return json.is_array() && at < json.size() ? &json[at] : nullptr;
+}
+
 class LogReader {
  public:
   Status Header(const Json& json, const std::string& where) {
@@ -117,29 +145,30 @@ class LogReader {
           "schema_version is " + version->dump() + ", this program reads " + std::to_string(kSchemaVersion),
           "use the version of poolmark that wrote it"});
     }
-    log_.machine = json.value("machine", "");
-    log_.wall_start = json.value("wall_start", "");
+    log_.machine = Text(json, "machine");
+    log_.wall_start = Text(json, "wall_start");
     return absl::OkStatus();
   }
 
-  // Throws nlohmann's exceptions on wrong types; the caller names the line.
+  // Throws what is wrong with which field; the caller names the line.
   void Line(const Json& json) {
     if (json.contains("series")) {
       SampleSeries series;
-      series.id = json.at("series").get<uint32_t>();
-      series.source = json.at("source").get<std::string>();
-      series.name = json.at("name").get<std::string>();
-      for (const auto& [key, value] : json.at("labels").items())
-        series.labels[key] = value.get<std::string>();
-      series.unit = json.at("unit").get<std::string>();
-      series.kind = json.at("kind").get<std::string>();
+      series.id = Number<uint32_t>(json, "series");
+      series.source = Text(json, "source");
+      series.name = Text(json, "name");
+      if (!json.contains("labels") || !json["labels"].is_object())
+        throw std::invalid_argument("'labels' is no object");
+      for (const auto& [key, value] : json["labels"].items()) series.labels[key] = Text(json["labels"], key);
+      series.unit = Text(json, "unit");
+      series.kind = Text(json, "kind");
       log_.series.push_back(std::move(series));
     } else if (json.contains("gap")) {
-      log_.gaps.push_back({Nanoseconds(json.at("from").get<int64_t>()),
-                           Nanoseconds(json.at("to").get<int64_t>()), json.at("gap").get<std::string>()});
+      log_.gaps.push_back({Nanoseconds(Number<int64_t>(json, "from")),
+                           Nanoseconds(Number<int64_t>(json, "to")), Text(json, "gap")});
     } else if (json.contains("reset")) {
-      log_.resets.push_back({Nanoseconds(json.at("at").get<int64_t>()), json.at("source").get<std::string>(),
-                             json.at("of").get<uint32_t>(), json.at("reset").get<std::string>()});
+      log_.resets.push_back({Nanoseconds(Number<int64_t>(json, "at")), Text(json, "source"),
+                             Number<uint32_t>(json, "of"), Text(json, "reset")});
     } else {
       Round(json);
     }
@@ -147,25 +176,44 @@ class LogReader {
   SampleLog log_;
 
  private:
+  static std::string Text(const Json& json, const std::string& key) {
+    return Field<std::string>(Find(json, key), "'" + key + "'");
+  }
+  template <class T>
+  static T Number(const Json& json, const std::string& key) {
+    return Field<T>(Find(json, key), "'" + key + "'");
+  }
+
   void Round(const Json& json) {
-    if (__builtin_add_overflow(at_, json.at("dt").get<int64_t>(), &at_))
-      throw std::out_of_range("dt is out of range");
+    if (__builtin_add_overflow(at_, Number<int64_t>(json, "dt"), &at_))
+      throw std::invalid_argument("'dt' is out of range");
     ++log_.rounds;
     if (json.contains("failure")) {
       ++log_.failed_rounds;
     } else {
-      log_.scrapes[json.at("source").get<std::string>()].push_back(Nanoseconds(at_));
+      log_.scrapes[Text(json, "source")].push_back(Nanoseconds(at_));
     }
-    for (const Json& change : json.at("v")) {
-      const auto id = change.at(0).get<uint32_t>();
-      if (change.at(1).is_string()) {
-        log_.not_measured[id] = change.at(1).get<std::string>();
+    if (!json.contains("v") || !json["v"].is_array()) throw std::invalid_argument("'v' is no list");
+    size_t number = 0;
+    for (const Json& change : json["v"]) {
+      const std::string name = "'v[" + std::to_string(number++) + "]";
+      const auto id = Field<uint32_t>(Find(change, 0), name + "[0]'");
+      if (change.size() > 1 && change[1].is_string()) {
+        log_.not_measured[id] = change[1].get<std::string>();
         last_.erase(id);
         continue;
       }
-      const double value = change.size() == 3
-                               ? change.at(1).get<double>()
-                               : last_.at(id) + static_cast<double>(change.at(1).get<int64_t>());
+      double value = 0;
+      if (change.size() == 3) {
+        value = Field<double>(Find(change, 1), name + "[1]'");
+      } else {
+        const auto difference = Field<int64_t>(Find(change, 1), name + "[1]'");
+        const auto before = last_.find(id);
+        if (before == last_.end())
+          throw std::invalid_argument(name + "' is a difference, but no value of series " +
+                                      std::to_string(id) + " stands before it");
+        value = before->second + static_cast<double>(difference);
+      }
       last_[id] = value;
       log_.values[id].push_back({Nanoseconds(at_), value});
     }
@@ -194,13 +242,13 @@ Result<SampleLog> ReadSamples(const std::string& path) {
     auto json = ParseJson(text, where);
     if (!json.ok()) return json.status();
     if (!json->is_object()) return InvalidInput(where, "is no sample record");
-    if (!header) {
+    try {
+      if (header) {
+        reader.Line(*json);
+        continue;
+      }
       POOLMARK_RETURN_IF_ERROR(reader.Header(*json, where));
       header = true;
-      continue;
-    }
-    try {
-      reader.Line(*json);
     } catch (const std::exception& error) {
       return InvalidInput(where, std::string("is no sample record: ") + error.what());
     }

@@ -1,5 +1,6 @@
 // Parts of the pages: figures as texts, charts with their choices, changes as a picture, the plan.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
@@ -181,6 +182,10 @@ TEST_CASE("the load's timeline is drawn as far as it can be read, and a long one
             R"(, "in_flight": 4, "lateness_ms": {"p99": null}, "failed": 0})"
             "\n";
   text += "[1]\nno JSON\n{\"t\": \"x\"}\n{\"t\": 10";  // odd lines, and a torn one
+  for (const std::string stack : {"base", "cand"}) {
+    for (const std::string repeat : {"1", "2", "3"})
+      std::filesystem::remove(dir / ("points/" + stack + "/code-c4/repeat_" + repeat + "/timeline.jsonl"));
+  }
   REQUIRE(AtomicWriteFile(dir / "points/cand/code-c4/repeat_1/timeline.jsonl", text).ok());
   const auto job = Recompute(dir.path());
   REQUIRE(job.ok());

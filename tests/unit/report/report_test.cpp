@@ -8,6 +8,7 @@
 #include "common/report/compare.h"
 #include "common/report/html.h"
 #include "common/report/text.h"
+#include "common/results/cycle_files.h"
 #include "common/results/layout.h"
 #include "common/results/sums.h"
 #include "tests/support/temp_dir.h"
@@ -196,6 +197,67 @@ TEST_CASE("comparison refuses what is not comparable and names it", "[M26]") {
   CHECK_THAT(text, Catch::Contains("workload code: token_scale is 1/32"));
   CHECK_THAT(ComparisonPage(*out), Catch::Contains("cannot be compared"));
   CHECK_FALSE(CompareDirectories({one.path()}, {}).ok());
+}
+
+TEST_CASE("comparison names other networks, memory and stacks", "[M26]") {
+  TempDir one, two;
+  for (const TempDir* dir : {&one, &two}) {
+    test::WriteExample(dir->path());
+    const bool first = dir == &one;
+    auto manifest = test::ExampleManifest();
+    for (auto& machine : manifest.machines) {
+      machine.memory_bytes = (first ? 512ull : 256ull) << 30;
+      machine.nics = {{"mlx5_0", "mlx5_core", "", "up", first ? 400000 : 100000, 9000, true},
+                      {"veth1", "veth", "", "up", first ? 10000 : 20000, 1500, false},
+                      {"eth0", "virtio_net", "", "up", std::nullopt, 1500, false}};
+    }
+    REQUIRE(AtomicWriteFile(*dir / "manifest.json", *results::Encode(manifest)).ok());
+    results::PreflightRecord preflight;
+    results::LineRate rate;
+    rate.path = "tcp";
+    rate.bits_per_second = first ? 9e10 : 4e10;
+    preflight.line_rates = {rate};
+    rate.path = "rdma";
+    rate.bits_per_second = first ? 3.9e11 : 3.8e11;  // the same again
+    preflight.line_rates.push_back(rate);
+    REQUIRE(AtomicWriteFile(*dir / "preflight.json", *results::Encode(preflight)).ok());
+    auto job = test::ExampleJob();
+    if (!first) {
+      job.stacks[0].strategy = "shared";
+      job.stacks[0].digest = "cc";
+      job.stacks[0].path = "rdma";
+      job.stacks[0].simulated = true;
+    }
+    REQUIRE(AtomicWriteFile(*dir / "job.json", *results::Encode(job)).ok());
+  }
+  const std::string repeat = two / "points/base/code-c4/repeat_1/repeat.json";
+  Replace(repeat, "\"block_tokens\": 16", "\"block_tokens\": 64");
+  auto out = CompareDirectories({one.path(), two.path()}, {});
+  REQUIRE(out.ok());
+  CHECK(out->refused());
+  std::string text = ComparisonText(*out);
+  CHECK_THAT(text,
+             Catch::Contains("cannot be compared: ") && Catch::Contains("256 GiB") &&
+                 Catch::Contains("network cards is 1 x 100 Gbit/s mlx5_core with RDMA, "
+                                 "1 x 100 Gbit/s mlx5_core with RDMA, in the first it is 1 x 400 Gbit/s"));
+  CHECK_THAT(text, !Catch::Contains("veth") && !Catch::Contains("virtio"));
+  CompareOptions allow;
+  allow.allow_machines = true;
+  out = CompareDirectories({one.path(), two.path()}, allow);
+  REQUIRE(out.ok());
+  CHECK_FALSE(out->refused());
+  CHECK_FALSE(out->comparisons.empty());
+  text = ComparisonText(*out);
+  for (const char* line : {"network cards is 1 x 100 Gbit/s",
+                           "line rate over tcp is 40.0 Gbit/s, in the first it is 90.0 Gbit/s",
+                           "stack base: strategy is shared, in the first it is local",
+                           "stack base: definition (digest) is cc, in the first it is aa",
+                           "stack base: KV path is rdma, in the first it is tcp",
+                           "stack base: engines is simulated, in the first it is real",
+                           "stack base: block tokens is 64, in the first it is 16"}) {
+    CHECK_THAT(text, Catch::Contains(std::string("differs: ") + two.path() + ": " + line));
+  }
+  CHECK_THAT(text, !Catch::Contains("line rate over rdma") && !Catch::Contains("stack cand"));
 }
 
 TEST_CASE("a job compares its stacks with the baseline, sessions paired", "[E11]") {

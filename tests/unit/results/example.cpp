@@ -2,12 +2,20 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "common/base/digest.h"
 #include "common/base/files.h"
+#include "common/base/json.h"
 #include "common/base/random.h"
 #include "common/base/zstd_file.h"
+#include "common/load/describe.h"
+#include "common/load/record_codec.h"
+#include "common/load/summary.h"
 #include "common/results/compute.h"
+#include "common/results/inputs_file.h"
 #include "common/results/layout.h"
+#include "common/results/samples.h"
 #include "common/results/summarize.h"
 
 namespace poolmark::test {
@@ -164,7 +172,12 @@ std::string ExampleRecords(const std::string& stack, int repeat) {
   for (const auto& request : ExampleRequests(stack, repeat)) {
     const auto ns = [](double seconds) { return std::to_string(std::llround(seconds * 1e9)); };
     out += "{\"session\":" + std::to_string(i / 5) + ",\"turn\":" + std::to_string(i % 5) +
-           ",\"id\":\"s\",\"outcome\":\"ok\",\"intended\":null,\"sent\":" + ns(request.sent) +
+           ",\"id\":\"s\",\"target\":0,\"outcome\":\"ok\",\"status\":200,\"attempts\":1,\"intended\":null,"
+           "\"started\":" +
+           ns(request.sent) + ",\"sent\":" + ns(request.sent) +
+           ",\"connect\":null,\"first_byte\":null,\"first_answer_output\":null,\"kernel_first_output\":null,"
+           "\"kernel_last_output\":null,\"lateness\":null,\"planned_input_tokens\":1000,"
+           "\"event_tokens_known\":false,\"finish_reason\":\"length\"" +
            ",\"first_output\":" + ns(*request.first_output) + ",\"last_output\":" + ns(*request.last_output) +
            ",\"end\":" + ns(request.end) +
            ",\"input_tokens\":1000,\"cached_tokens\":null,\"output_tokens\":20,\"output_tokens_counted\":"
@@ -180,6 +193,68 @@ std::string ExampleRecords(const std::string& stack, int repeat) {
   }
   return out;
 }
+
+namespace {
+
+// What the engine's counters say at the start and at the end of the window.
+void WriteExampleSamples(const std::string& directory, const RepeatFacts& facts) {
+  REQUIRE(MakeDirs(JoinPath(directory, std::string(kSamplesDir))).ok());
+  const stats::EngineFacts& engine = facts.engines.at(0);
+  auto writer = SamplesWriter::Create(JoinPath(directory, SamplesFile(engine.machine)), engine.machine,
+                                      "2026-11-30T12:00:00.000Z");
+  REQUIRE(writer.ok());
+  SampleRoundRecord before, after;
+  before.at = Nanoseconds(std::llround(facts.measured_from * 1e9));
+  after.at = Nanoseconds(std::llround(facts.drain_end * 1e9));
+  before.source = after.source = engine.process;
+  uint32_t id = 0;
+  for (const auto& [key, delta] : engine.deltas) {
+    SampleSeries series;
+    series.id = ++id;
+    series.source = engine.process;
+    series.name = key.substr(0, key.find('{'));
+    series.kind = "counter";
+    if (const size_t at = key.find('='); at != std::string::npos)
+      series.labels[key.substr(key.find('{') + 1, at - key.find('{') - 1)] =
+          key.substr(at + 1, key.size() - at - 2);
+    REQUIRE((*writer)->Series(series).ok());
+    before.readings.push_back({id, 1000.0});
+    after.readings.push_back({id, 1000.0 + delta});
+  }
+  REQUIRE((*writer)->Round(before).ok());
+  REQUIRE((*writer)->Round(after).ok());
+  REQUIRE((*writer)->Finish().ok());
+}
+
+// load.json and timeline.jsonl as the load writes them, from the records.
+void WriteExampleLoad(const std::string& directory, const RepeatFacts& facts) {
+  const auto ns = [](double seconds) { return static_cast<int64_t>(std::llround(seconds * 1e9)); };
+  load::WindowBounds window;
+  window.start = ns(facts.measured_from);
+  window.end = window.load_end = ns(facts.measured_to);
+  window.total_end = ns(facts.drain_end);
+  load::Accumulator records;
+  const auto read = load::ReadRecords(JoinPath(directory, "requests.jsonl.zst"));
+  INFO(read.status().ToString());
+  REQUIRE(read.ok());
+  for (const load::RequestRecord& record : *read) records.Add(record, window.start);
+  const load::LoadOptions options;
+  load::Summary summary = load::Summarize(records, window, options, {}, std::nullopt, {});
+  summary.load_json = *load::DescribeLoad(options, 1, std::nullopt, std::nullopt, {}, {});
+  Json json = load::SummaryJson(summary);
+  json["started_wall_ns"] = 0;
+  json["window_ns"] = {{"start", window.start},
+                       {"end", window.end},
+                       {"load_end", window.load_end},
+                       {"total_end", window.total_end}};
+  REQUIRE(AtomicWriteFile(JoinPath(directory, "load.json"), *DumpJson(json, 2) + "\n").ok());
+  std::string timeline;
+  for (const double second : {600.0, facts.drain_end})
+    timeline += *DumpJson({{"t", second}, {"in_flight", 4}, {"failed", 0}}) + "\n";
+  REQUIRE(AtomicWriteFile(JoinPath(directory, "timeline.jsonl"), timeline).ok());
+}
+
+}  // namespace
 
 void WriteExample(const std::string& directory) {
   const auto write = [&](const std::string& name, const Result<std::string>& text) {
@@ -223,6 +298,15 @@ void WriteExample(const std::string& directory) {
     teardown.items = {{"n1", "process", "cand.store-n1", "removed", "cgroup empty, removed", "", false}};
     write(TeardownFile(cycle), Encode(teardown));
   }
+  InputsFile inputs;
+  inputs.job_path = "job.yaml";
+  write("inputs/job.yaml", std::string("api: poolmark/v1\n"));
+  inputs.inputs = {
+      {"job.yaml", *Sha256OfFile(JoinPath(directory, "inputs/job.yaml")), 17, "inputs/job.yaml"}};
+  write(std::string(kInputsFile), Encode(inputs));
+  write(std::string(kEventsFile),
+        std::string("{\"sequence\":1,\"kind\":\"state\",\"state\":\"SUBMITTED\"}\n"
+                    "{\"sequence\":2,\"kind\":\"state\",\"state\":\"SUCCEEDED\"}\n"));
   std::vector<RepeatFile> repeats = ExampleRepeats();
   for (const RepeatFile& repeat : repeats) {
     write(DirectoryOf(repeat) + "/repeat.json", Encode(repeat));
@@ -230,6 +314,8 @@ void WriteExample(const std::string& directory) {
     REQUIRE(out.ok());
     REQUIRE((*out)->Write(ExampleRecords(repeat.facts.point.stack, repeat.facts.repeat)).ok());
     REQUIRE((*out)->Finish().ok());
+    WriteExampleSamples(JoinPath(directory, DirectoryOf(repeat)), repeat.facts);
+    WriteExampleLoad(JoinPath(directory, DirectoryOf(repeat)), repeat.facts);
   }
   write("summary.json", Encode(Summarize(ExampleJob(), ExampleManifest(), repeats, RequestsIn(directory))));
 }

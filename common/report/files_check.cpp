@@ -1,0 +1,177 @@
+#include "common/report/files_check.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "common/base/digest.h"
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/load/recompute.h"
+#include "common/results/inputs_file.h"
+#include "common/results/layout.h"
+
+namespace poolmark::report {
+namespace {
+
+using Problems = std::vector<results::Problem>;
+
+constexpr char kNotAgain[] = "not computed again: ";
+
+// A timeline of several load machines counts whole seconds; an interrupted load ends between two of them.
+constexpr double kSlackSeconds = 0.05, kWholeSlackSeconds = 1.5;
+
+// The lines of a JSON Lines file of the directory. Nothing: it is missing or damaged, and a problem says so.
+std::optional<std::vector<Json>> Lines(const std::string& directory, const std::string& name,
+                                       Problems* problems) {
+  const std::string path = JoinPath(directory, name);
+  if (!FileExists(path)) {
+    problems->push_back({name, "is missing"});
+    return std::nullopt;
+  }
+  const auto text = ReadFile(path);
+  if (!text.ok()) {
+    problems->push_back({name, std::string(text.status().message())});
+    return std::nullopt;
+  }
+  std::vector<Json> out;
+  for (size_t at = 0; at < text->size();) {
+    const size_t end = text->find('\n', at);
+    const std::string line = "line " + std::to_string(out.size() + 1);
+    if (end == std::string::npos) {
+      problems->push_back({name, line + " is cut: it has no end"});
+      return std::nullopt;
+    }
+    auto json = ParseJson(std::string_view(*text).substr(at, end - at), line);
+    if (!json.ok() || !json->is_object()) {
+      problems->push_back({name, line + " is no JSON object"});
+      return std::nullopt;
+    }
+    out.push_back(std::move(*json));
+    at = end + 1;
+  }
+  if (out.empty()) {
+    problems->push_back({name, "is empty"});
+    return std::nullopt;
+  }
+  return out;
+}
+
+void CheckEvents(const results::Directory& directory, Problems* problems) {
+  const std::string name(results::kEventsFile);
+  const auto events = Lines(directory.path, name, problems);
+  if (!events) return;
+  for (size_t i = 0; i < events->size(); ++i) {
+    const Json sequence = (*events)[i].value("sequence", Json());
+    if (sequence == i + 1) continue;
+    problems->push_back({name, "line " + std::to_string(i + 1) + ": sequence is " +
+                                   sequence.dump(-1, ' ', false, Json::error_handler_t::replace) +
+                                   ", expected " + std::to_string(i + 1)});
+    return;
+  }
+  const Json state = events->back().value("state", Json());
+  if (state != directory.job.state)
+    problems->push_back({name, "ends with the state " +
+                                   state.dump(-1, ' ', false, Json::error_handler_t::replace) +
+                                   ", the job ended " + directory.job.state});
+}
+
+void CheckInputs(const results::Directory& directory, Problems* problems) {
+  const std::string name(results::kInputsFile);
+  if (!FileExists(JoinPath(directory.path, name))) {
+    problems->push_back({name, "is missing: nothing says what the job was submitted with"});
+    return;
+  }
+  if (!directory.inputs) return;  // told when it was read
+  const auto& inputs = directory.inputs->inputs;
+  if (std::none_of(inputs.begin(), inputs.end(),
+                   [&](const auto& input) { return input.path == directory.inputs->job_path; }))
+    problems->push_back({name, "does not list the job file '" + directory.inputs->job_path + "'"});
+  for (const auto& input : inputs) {
+    if (input.stored.empty()) continue;  // too big to keep
+    const auto sum = Sha256OfFile(JoinPath(directory.path, input.stored));
+    if (!FileExists(JoinPath(directory.path, input.stored))) {
+      problems->push_back({input.stored, "is missing: the input '" + input.path + "'"});
+    } else if (!sum.ok()) {
+      problems->push_back({input.stored, std::string(sum.status().message())});
+    } else if (*sum != input.sha256) {
+      problems->push_back({input.stored, "is not the input that was submitted: its SHA-256 differs"});
+    }
+  }
+  for (const auto& workload : directory.job.workloads) {
+    if (!workload.input.empty() && std::none_of(inputs.begin(), inputs.end(), [&](const auto& input) {
+          return input.stored == workload.input;
+        }))
+      problems->push_back(
+          {name, "does not list the input '" + workload.input + "' of workload " + workload.name});
+  }
+}
+
+void CheckCycles(const results::Directory& directory, Problems* problems) {
+  std::set<int> cycles;
+  for (const auto& repeat : directory.repeats) cycles.insert(repeat.facts.cycle);
+  for (const int cycle : cycles) {
+    for (const std::string& name : {results::VerifyFile(cycle), results::TeardownFile(cycle)}) {
+      const bool told = std::any_of(problems->begin(), problems->end(),
+                                    [&](const auto& problem) { return problem.path == name; });
+      if (!told && !FileExists(JoinPath(directory.path, name)))
+        problems->push_back({name, "is missing: repeats of this cycle are there"});
+    }
+  }
+}
+
+void CheckTimeline(const results::Directory& directory, const std::string& repeat,
+                   const load::Recomputed& load, Problems* problems) {
+  const std::string name = JoinPath(repeat, "timeline.jsonl");
+  const auto ticks = Lines(directory.path, name, problems);
+  if (!ticks) return;
+  const Json last = ticks->back().value("t", Json());
+  if (!last.is_number()) {
+    problems->push_back({name, "line " + std::to_string(ticks->size()) + ": t is no number"});
+    return;
+  }
+  const double ends = static_cast<double>(load.window.total_end) / 1e9;
+  const bool whole = last.is_number_integer() || load.summary.interrupted;
+  if (last.get<double>() + (whole ? kWholeSlackSeconds : kSlackSeconds) < ends)
+    problems->push_back(
+        {name, "ends at second " + last.dump() + ", the load lasted " + Json(ends).dump() + " s: it is cut"});
+}
+
+}  // namespace
+
+void CheckJobFiles(const results::Directory& directory, Problems* problems) {
+  CheckInputs(directory, problems);
+  CheckEvents(directory, problems);
+  CheckCycles(directory, problems);
+}
+
+void CheckLoadFiles(const results::Directory& directory, const results::RepeatFile& repeat,
+                    Problems* problems, std::vector<Difference>* differences) {
+  const std::string name = results::DirectoryOf(repeat);
+  const std::string path = JoinPath(directory.path, name), file = JoinPath(name, "load.json");
+  if (!FileExists(JoinPath(directory.path, file))) {
+    problems->push_back({file, std::string(kNotAgain) + "it is missing"});
+    if (!FileExists(JoinPath(path, "timeline.jsonl")))
+      problems->push_back({JoinPath(name, "timeline.jsonl"), "is missing"});
+    return;
+  }
+  auto load = load::ReadLoad(path);
+  if (!load.ok()) {
+    problems->push_back({file, kNotAgain + std::string(load.status().message())});
+    return;
+  }
+  CheckTimeline(directory, name, *load, problems);
+  const Status again = load::RecomputeLoad(
+      path, [](const load::RequestRecord&) {}, &*load);
+  if (!again.ok()) {
+    problems->push_back({file, kNotAgain + std::string(again.message())});
+    return;
+  }
+  for (size_t i = 0; i < std::min(load->differences.size(), kMaxDifferences); ++i) {
+    const auto& one = load->differences[i];
+    differences->push_back({file, one.path, one.stored, one.computed});
+  }
+}
+
+}  // namespace poolmark::report

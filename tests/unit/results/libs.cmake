@@ -1,0 +1,1 @@
+list(APPEND _libs poolmark_load nlohmann_json::nlohmann_json)
