@@ -1,11 +1,13 @@
 #include "common/report/compare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/base/json.h"
 #include "common/report/charts.h"
+#include "common/report/format.h"
 #include "common/results/comparisons.h"
 #include "common/results/summarize.h"
 
@@ -14,6 +16,8 @@ namespace {
 
 using results::Directory;
 using results::RepeatFile;
+
+constexpr double kLineRateTolerance = 0.25;
 
 class Differences {
  public:
@@ -70,10 +74,60 @@ std::string Machines(const results::ManifestFile& manifest) {
     std::map<std::string, int> gpus;
     for (const auto& gpu : machine.gpus) ++gpus[gpu.model];
     std::string text = machine.cpu + " " + std::to_string(machine.cores) + " cores";
+    if (const uint64_t gib = (machine.memory_bytes + (1u << 29)) >> 30; gib > 0)
+      text += ", " + std::to_string(gib) + " GiB";
     for (const auto& [model, count] : gpus) text += " + " + std::to_string(count) + " x " + model;
     list.push_back(text);
   }
   return Joined(list);
+}
+
+// Cards of each machine by kind and speed. Left out: those whose driver tells no speed, and software ones,
+// which come and go with whatever else runs there.
+std::string Networks(const results::ManifestFile& manifest) {
+  std::vector<std::string> list;
+  for (const auto& machine : manifest.machines) {
+    std::map<std::string, int> cards;
+    for (const auto& nic : machine.nics) {
+      const bool software = nic.driver == "veth" || nic.driver == "bridge" || nic.driver == "tun" ||
+                            nic.driver == "bonding" || nic.driver == "dummy" || nic.driver.empty();
+      if (!nic.speed_mbit || software) continue;
+      ++cards[FormatValue(static_cast<double>(*nic.speed_mbit) * 1e-3, "Gbit/s") + " " + nic.driver +
+              (nic.rdma ? " with RDMA" : "")];
+    }
+    std::string text;
+    for (const auto& [card, count] : cards)
+      text += (text.empty() ? "" : " + ") + std::to_string(count) + " x " + card;
+    if (!text.empty()) list.push_back(text);
+  }
+  return Joined(list);
+}
+
+// By path, the slowest pair of machines: "tcp" and its bits per second.
+std::map<std::string, double> LineRates(const Directory& directory) {
+  std::map<std::string, double> out;
+  if (!directory.preflight) return out;
+  for (const auto& rate : directory.preflight->line_rates) {
+    if (!rate.bits_per_second.has_value()) continue;
+    const auto at = out.try_emplace(rate.path, *rate.bits_per_second).first;
+    at->second = std::min(at->second, *rate.bits_per_second);
+  }
+  return out;
+}
+
+void CompareNetworks(const Directory& first, const Directory& other, const CompareOptions& options,
+                     Differences* differences) {
+  differences->Same("network cards", Networks(*first.manifest), Networks(*other.manifest),
+                    !options.allow_machines);
+  const auto a = LineRates(first), b = LineRates(other);
+  for (const auto& [path, rate] : a) {
+    const auto at = b.find(path);
+    if (at == b.end()) continue;
+    // Measured anew by each job: what the same network gives twice is no difference.
+    if (std::abs(at->second - rate) > kLineRateTolerance * std::max(at->second, rate))
+      differences->Same("line rate over " + path, FormatValue(rate * 1e-9, "Gbit/s"),
+                        FormatValue(at->second * 1e-9, "Gbit/s"), false);
+  }
 }
 
 std::string Engines(const results::ManifestFile& manifest, bool models) {
@@ -98,23 +152,6 @@ void CompareManifests(const Directory& first, const Directory& other, const Comp
   differences->Same("engines", Engines(*first.manifest, false), Engines(*other.manifest, false), false);
 }
 
-void CompareWindows(const std::vector<RepeatFile>& first, const std::vector<RepeatFile>& other,
-                    Differences* differences) {
-  for (const RepeatFile& left : first) {
-    for (const RepeatFile& right : other) {
-      if (left.facts.point.workload != right.facts.point.workload ||
-          left.facts.point.level != right.facts.point.level || !left.facts.held_load)
-        continue;
-      const std::string name = "workload " + left.facts.point.workload + ": ";
-      differences->Same(name + "load duration", std::to_string(left.facts.load_seconds),
-                        std::to_string(right.facts.load_seconds), true);
-      differences->Same(name + "warm-up", std::to_string(left.facts.warm_up_seconds),
-                        std::to_string(right.facts.warm_up_seconds), true);
-      return;
-    }
-  }
-}
-
 std::vector<std::string> StackNames(const Recomputed& job) {
   std::vector<std::string> out;
   for (const auto& repeat : job.repeats) {
@@ -133,6 +170,53 @@ std::vector<std::pair<std::string, std::string>> Pairs(const Recomputed& first, 
   }
   if (out.empty() && left.size() == 1 && right.size() == 1) out.emplace_back(left[0], right[0]);
   return out;
+}
+
+std::string BlockTokens(const Recomputed& job, const std::string& stack) {
+  for (const auto& repeat : job.repeats) {
+    if (repeat.facts.point.stack == stack) return std::to_string(repeat.facts.reuse.block_tokens);
+  }
+  return "";
+}
+
+// Stacks may differ: that is what is compared. It is said in what.
+void CompareStacks(const Recomputed& first, const Recomputed& other, Differences* differences) {
+  const auto find = [](const Recomputed& job, const std::string& name) -> const results::JobStack* {
+    const auto& stacks = job.directory.job.stacks;
+    const auto at =
+        std::find_if(stacks.begin(), stacks.end(), [&](const auto& stack) { return stack.name == name; });
+    return at == stacks.end() ? nullptr : &*at;
+  };
+  for (const auto& [left, right] : Pairs(first, other)) {
+    const results::JobStack *a = find(first, left), *b = find(other, right);
+    if (a == nullptr || b == nullptr) continue;
+    const std::string name = "stack " + left + (left == right ? "" : " and " + right) + ": ";
+    differences->Same(name + "strategy", a->strategy, b->strategy, false);
+    differences->Same(name + "definition (digest)", a->digest, b->digest, false);
+    differences->Same(name + "KV path", a->path, b->path, false);
+    differences->Same(name + "KV compression", a->compression, b->compression, false);
+    differences->Same(name + "GPU vendor", a->vendor, b->vendor, false);
+    differences->Same(name + "engines", a->simulated ? "simulated" : "real",
+                      b->simulated ? "simulated" : "real", false);
+    differences->Same(name + "block tokens", BlockTokens(first, left), BlockTokens(other, right), false);
+  }
+}
+
+void CompareWindows(const std::vector<RepeatFile>& first, const std::vector<RepeatFile>& other,
+                    Differences* differences) {
+  for (const RepeatFile& left : first) {
+    for (const RepeatFile& right : other) {
+      if (left.facts.point.workload != right.facts.point.workload ||
+          left.facts.point.level != right.facts.point.level || !left.facts.held_load)
+        continue;
+      const std::string name = "workload " + left.facts.point.workload + ": ";
+      differences->Same(name + "load duration", std::to_string(left.facts.load_seconds),
+                        std::to_string(right.facts.load_seconds), true);
+      differences->Same(name + "warm-up", std::to_string(left.facts.warm_up_seconds),
+                        std::to_string(right.facts.warm_up_seconds), true);
+      return;
+    }
+  }
 }
 
 std::vector<const RepeatFile*> Of(const Recomputed& job, const std::string& stack,
@@ -211,6 +295,9 @@ Result<JobComparison> CompareDirectories(const std::vector<std::string>& directo
     differences.Same("poolmark", a.poolmark_version, b.poolmark_version, false);
     CompareWorkloads(first.directory, jobs[i].directory, &differences);
     CompareManifests(first.directory, jobs[i].directory, options, &differences);
+    if (first.directory.manifest && jobs[i].directory.manifest)
+      CompareNetworks(first.directory, jobs[i].directory, options, &differences);
+    CompareStacks(first, jobs[i], &differences);
     CompareWindows(first.repeats, jobs[i].repeats, &differences);
     const size_t before = out.comparisons.size();
     if (!out.refused()) ComparePoints(first, jobs[i], &out);
