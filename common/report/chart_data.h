@@ -36,6 +36,8 @@ class ChartData {
   std::string StackTitle(const std::string& stack) const;  // "base (baseline)"
   // A stack keeps its colour in every chart.
   std::string Color(const std::string& stack) const;
+  // Without points: one legend line a stack, in its colour; an invalid repeat is dashed and says so.
+  Series SeriesOf(const std::string& stack, const results::RepeatFile& repeat) const;
   bool engine_cache() const { return engine_cache_; }  // engines without a GPU
 
  private:

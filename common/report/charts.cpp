@@ -75,6 +75,16 @@ std::string ChartData::StackTitle(const std::string& stack) const {
   return stack == summary_.baseline ? stack + " (baseline)" : stack;
 }
 
+Series ChartData::SeriesOf(const std::string& stack, const results::RepeatFile& repeat) const {
+  Series series;
+  series.group = StackTitle(stack);
+  series.label = series.group + ", repeat " + std::to_string(repeat.facts.repeat) +
+                 (repeat.figures.valid ? "" : " (invalid)");
+  series.color = Color(stack);
+  series.dashed = !repeat.figures.valid;
+  return series;
+}
+
 std::string ChartData::Color(const std::string& stack) const {
   const auto at = std::find(stacks_.begin(), stacks_.end(), stack);
   return "s" + std::to_string((at - stacks_.begin()) % 8);

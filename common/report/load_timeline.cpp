@@ -108,15 +108,9 @@ Chart LoadTimeline(const std::string& workload, const Recomputed& job) {
     std::vector<TimelineOf> loads;
     for (const auto& stack : data.stacks()) {
       for (const results::RepeatFile* repeat : data.Repeats({stack, level})) {
-        Series series;
-        series.group = data.StackTitle(stack);
-        series.label = series.group + ", repeat " + std::to_string(repeat->facts.repeat) +
-                       (repeat->figures.valid ? "" : " (invalid)");
-        series.color = data.Color(stack);
-        series.dashed = !repeat->figures.valid;
         loads.push_back(
             {JoinPath(job.directory.path, JoinPath(results::DirectoryOf(*repeat), "timeline.jsonl")),
-             std::move(series)});
+             data.SeriesOf(stack, *repeat)});
       }
     }
     const std::string name = data.levels().size() > 1 ? LevelTitle(level) + ": " : "";

@@ -15,12 +15,7 @@ template <class Points>
 void AddRepeats(const ChartData& data, const std::string& level, Chart* chart, Points points_of) {
   for (const auto& stack : data.stacks()) {
     for (const RepeatFile* repeat : data.Repeats({stack, level})) {
-      Series series;
-      series.group = data.StackTitle(stack);
-      series.label = series.group + ", repeat " + std::to_string(repeat->facts.repeat) +
-                     (repeat->figures.valid ? "" : " (invalid)");
-      series.color = data.Color(stack);
-      series.dashed = !repeat->figures.valid;
+      Series series = data.SeriesOf(stack, *repeat);
       series.points = points_of(*repeat);
       if (!series.points.empty()) chart->series.push_back(std::move(series));
     }

@@ -1,49 +1,18 @@
 // A full disk under the controller's store: the ends of jobs are stored all the same, from room that the
 // store set aside, and a start finds them.
-#include <sys/mount.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <cstdio>
 
 #include "common/base/files.h"
 #include "controller/jobs/store.h"
 #include "controller/runner/room.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/small_disk.h"
 #include "tests/support/temp_dir.h"
 
 namespace poolmark::test {
 namespace {
 
 using controller::JobEventKind;
-
-// A file system of its own, small enough to fill. Needs the right to mount.
-class SmallDisk {
- public:
-  explicit SmallDisk(std::string path) : path_(std::move(path)) {
-    REQUIRE(MakeDirs(path_, 0700).ok());
-    mounted_ = mount("tmpfs", path_.c_str(), "tmpfs", MS_NOSUID, "size=32m,mode=0700") == 0;
-  }
-  ~SmallDisk() {
-    if (mounted_) umount2(path_.c_str(), MNT_DETACH);
-  }
-  SmallDisk(const SmallDisk&) = delete;
-  SmallDisk& operator=(const SmallDisk&) = delete;
-  bool mounted() const { return mounted_; }
-  void Fill() const {
-    FILE* file = fopen((path_ + "/ballast").c_str(), "wb");
-    REQUIRE(file != nullptr);
-    setvbuf(file, nullptr, _IONBF, 0);
-    const std::string page(4096, 'x');
-    while (fwrite(page.data(), 1, page.size(), file) == page.size()) continue;
-    fclose(file);
-  }
-  void Free() const { REQUIRE(unlink((path_ + "/ballast").c_str()) == 0); }
-
- private:
-  std::string path_;
-  bool mounted_ = false;
-};
 
 std::unique_ptr<controller::Store> OpenStore(const std::string& directory, const Clock* clock) {
   auto opened = controller::Store::Open(directory, clock);
@@ -56,7 +25,7 @@ std::unique_ptr<controller::Store> OpenStore(const std::string& directory, const
 
 TEST_CASE("on a full disk jobs still end with reason and verdict, and a start finds them", "[live]") {
   TempDir dir;
-  SmallDisk disk(dir / "disk");
+  SmallDisk disk(dir / "disk", "32m");
   if (!disk.mounted()) {
     WARN("skipped: no right to mount a file system here");
     return;
@@ -125,7 +94,7 @@ TEST_CASE("on a full disk jobs still end with reason and verdict, and a start fi
 
 TEST_CASE("a store without room for its reserve says so and works", "[live]") {
   TempDir dir;
-  SmallDisk disk(dir / "disk");
+  SmallDisk disk(dir / "disk", "32m");
   if (!disk.mounted()) {
     WARN("skipped: no right to mount a file system here");
     return;

@@ -1,48 +1,19 @@
 // A full disk under the ledger and under the logs.
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/files.h"
 #include "tests/component/guard/guard_fixture.h"
+#include "tests/support/small_disk.h"
 
 using namespace poolmark;
 using namespace poolmark::test;
 
-namespace {
-
-// A file system of its own for the run's directory, small enough to fill. Needs the right to mount.
-class SmallDisk {
- public:
-  explicit SmallDisk(std::string path) : path_(std::move(path)) {
-    REQUIRE(MakeDirs(path_, 0700).ok());
-    mounted_ = mount("tmpfs", path_.c_str(), "tmpfs", MS_NOSUID, "size=256k,mode=0700") == 0;
-  }
-  ~SmallDisk() {
-    if (mounted_) umount2(path_.c_str(), MNT_DETACH);
-  }
-  SmallDisk(const SmallDisk&) = delete;
-  SmallDisk& operator=(const SmallDisk&) = delete;
-  bool mounted() const { return mounted_; }
-  void Fill() const {
-    FILE* file = fopen((path_ + "/ballast").c_str(), "wb");
-    REQUIRE(file != nullptr);
-    setvbuf(file, nullptr, _IONBF, 0);
-    while (fputc('x', file) != EOF) continue;
-    fclose(file);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool mounted_ = false;
-};
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("when the ledger cannot be written nothing is started, and tear-down still works", "[C25][live]") {
   TempDir dir;
-  SmallDisk disk(dir / "run");
+  SmallDisk disk(dir / "run", "256k");
   if (!disk.mounted()) {
     WARN("skipped: no right to mount a file system here");
     return;
