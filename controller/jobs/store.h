@@ -136,6 +136,8 @@ class Store {
   Result<std::vector<StoredMachine>> Machines();
   // Writes only when something durable differs.
   Status SaveRegistration(const v1::RegisterRequest& registration);
+  // Of a machine that has registered, also what changes all the time.
+  Status SaveFacts(const std::string& machine, const v1::Facts& facts);
   Status SetMachine(const std::string& name, v1::MachineState state, const std::string& reason);
   // A higher epoch for the job that holds the machine: its lease there has ended, but the job goes on.
   Status GrantAnew(const std::string& job_id, const std::string& machine);

@@ -67,6 +67,19 @@ Status Store::SaveRegistration(const v1::RegisterRequest& registration) {
   return put.Text(registration.machine()).Blob(kept.SerializeAsString()).Run();
 }
 
+Status Store::SaveFacts(const std::string& machine, const v1::Facts& facts) {
+  std::lock_guard lock(mutex_);
+  POOLMARK_ASSIGN_OR_RETURN(Statement find, db_->Prepare("SELECT registration FROM machines WHERE name=?"));
+  find.Text(machine);
+  POOLMARK_ASSIGN_OR_RETURN(bool known, find.Step());
+  v1::RegisterRequest registration;
+  if (!known || !registration.ParseFromString(find.TextAt(0)))
+    return NotFound(absl::StrCat("machine '", machine, "'"), "it has not registered");
+  *registration.mutable_facts() = facts;
+  POOLMARK_ASSIGN_OR_RETURN(Statement put, db_->Prepare("UPDATE machines SET registration=? WHERE name=?"));
+  return put.Blob(registration.SerializeAsString()).Text(machine).Run();
+}
+
 Status Store::SetMachine(const std::string& name, v1::MachineState state, const std::string& reason) {
   std::lock_guard lock(mutex_);
   POOLMARK_ASSIGN_OR_RETURN(Statement put,

@@ -1,6 +1,8 @@
 #include "controller/machines/registry.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
@@ -10,6 +12,8 @@ namespace poolmark::controller {
 namespace {
 
 constexpr Nanoseconds kTickGap = std::chrono::seconds(3);
+constexpr Nanoseconds kFactsAge = std::chrono::seconds(5);  // a job that waits asks no more often
+constexpr size_t kAskedAtOnce = 64;
 
 Status UnknownMachine(const std::string& name) {
   return NotFound(absl::StrCat("machine '", name, "'"), "no such machine",
@@ -116,6 +120,7 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
     if (!entry.boot_id.empty() && entry.boot_id != request.boot_id()) {
       Log(LogLevel::kWarning, "machine.rebooted", {{"machine", request.machine()}});
     }
+    if (entry.stored.job_id.empty()) entry.facts = request.facts();
     entry.boot_id = request.boot_id();
     entry.registered = true;
     entry.held.clear();
@@ -224,7 +229,7 @@ v1::Machine Registry::Describe(const Entry& entry, bool with_facts) const {
     machine.set_clock_offset_ns(reading->offset.count());
     machine.set_clock_uncertainty_ns(reading->uncertainty.count());
   }
-  if (with_facts) *machine.mutable_facts() = entry.stored.registration.facts();
+  if (with_facts) *machine.mutable_facts() = entry.facts ? *entry.facts : entry.stored.registration.facts();
   v1::MachineState state = entry.stored.state;
   if (state == v1::MACHINE_STATE_READY) {
     if (entry.lost || (!entry.registered && silence > timing_.lease)) {
@@ -300,6 +305,71 @@ Result<v1::Machine> Registry::Act(const std::string& name, v1::MachineAction act
       {{"machine", name}, {"state", v1::MachineState_Name(next)}, {"reason", text}});
   POOLMARK_RETURN_IF_ERROR(Refresh());
   return Get(name);
+}
+
+void Registry::AskFacts(const std::vector<std::string>& names, Nanoseconds within) {
+  std::vector<std::string> asked;
+  {
+    std::lock_guard lock(mutex_);
+    const Nanoseconds now = clock_->Steady();
+    for (const std::string& name : names) {
+      auto found = machines_.find(name);
+      if (found == machines_.end() || Describe(found->second, false).state() != v1::MACHINE_STATE_READY)
+        return;
+      const Nanoseconds last = found->second.facts_asked;
+      if (last.count() == 0 || now - last >= kFactsAge) asked.push_back(name);
+    }
+    for (const std::string& name : asked) machines_[name].facts_asked = now;
+  }
+  std::stop_source late;
+  std::mutex mutex;  // next, working
+  std::condition_variable done;
+  size_t next = 0;
+  size_t working = std::min(asked.size(), kAskedAtOnce);
+  auto ask = [&] {
+    std::unique_lock lock(mutex);
+    while (next < asked.size() && !late.stop_requested()) {
+      const std::string& name = asked[next++];
+      lock.unlock();
+      v1::GetFactsRequest request;
+      request.set_refresh(true);
+      auto link = Link(name);
+      auto answer = link.ok() ? (*link)->GetFacts(request, late.get_token())
+                              : Result<v1::GetFactsResponse>(link.status());
+      if (answer.ok()) {
+        std::lock_guard entries(mutex_);
+        Entry& entry = machines_[name];
+        if (entry.stored.job_id.empty()) entry.facts = answer->facts();
+      } else {
+        Log(LogLevel::kWarning, "machine.facts_old",
+            {{"machine", name}, {"error", std::string(answer.status().message())}});
+      }
+      lock.lock();
+    }
+    --working;
+    done.notify_all();
+  };
+  std::vector<std::jthread> threads;
+  for (size_t i = 0; i < std::min(asked.size(), kAskedAtOnce); ++i) threads.emplace_back(ask);
+  {
+    std::unique_lock lock(mutex);
+    done.wait_for(lock, within, [&] { return working == 0; });
+  }
+  late.request_stop();
+  threads.clear();  // joins
+}
+
+Status Registry::KeepFacts(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    std::optional<v1::Facts> facts;
+    {
+      std::lock_guard lock(mutex_);
+      auto found = machines_.find(name);
+      if (found != machines_.end()) facts = found->second.facts;
+    }
+    if (facts) POOLMARK_RETURN_IF_ERROR(store_->SaveFacts(name, *facts));
+  }
+  return absl::OkStatus();
 }
 
 Result<AgentLinkPtr> Registry::Link(const std::string& machine) {

@@ -55,6 +55,13 @@ class Registry {
   // drain, undrain, quarantine, clear, revoke.
   Result<v1::Machine> Act(const std::string& name, v1::MachineAction action, const std::string& reason);
 
+  // Asks the agents of `names` for their facts of this moment, all at once and for at most `within`. Who does
+  // not answer keeps the facts that are known, and so do all of them where one is not ready and free: what
+  // runs there must not be disturbed, nor be taken for what the next job finds.
+  void AskFacts(const std::vector<std::string>& names, Nanoseconds within);
+  // Stores the facts that a plan was made from, for a plan after a restart must be the same one.
+  Status KeepFacts(const std::vector<std::string>& names);
+
   // The agent's link; UNAVAILABLE for a machine that never registered.
   Result<AgentLinkPtr> Link(const std::string& machine);
   uint64_t epoch(const std::string& machine) const;
@@ -80,6 +87,8 @@ class Registry {
  private:
   struct Entry {
     StoredMachine stored;
+    std::optional<v1::Facts> facts;  // newer than those in `stored`
+    Nanoseconds facts_asked{0};      // steady; 0: never
     AgentLinkPtr link;
     std::string link_address;
     bool registered = false;   // since this controller started

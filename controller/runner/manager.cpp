@@ -132,7 +132,7 @@ Result<v1::SubmitJobResponse> JobManager::Submit(const v1::SubmitJobRequest& giv
 v1::ValidateJobResponse JobManager::Validate(const v1::SubmitJobRequest& request) {
   v1::ValidateJobResponse response;
   Errors errors;
-  auto planned = PlanJob(environment_, request, "", &errors);
+  auto planned = PlanJob(environment_, request, "", &errors, FactsFrom::kAgents);
   if (!planned.ok()) {
     if (errors.empty()) errors.push_back(ErrorOf(planned.status()));
     for (const Error& error : errors) {
@@ -310,7 +310,7 @@ std::set<std::string> JobManager::TryLock(const StoredJob& job, const std::set<s
     return {};
   }
   Errors errors;
-  auto planned = PlanJob(environment_, job.request, job.job.id(), &errors);
+  auto planned = PlanJob(environment_, job.request, job.job.id(), &errors, FactsFrom::kAgents);
   if (!planned.ok()) {
     if (errors.empty()) errors.push_back(ErrorOf(planned.status()));
     const bool may_change = !IsInputError(errors) &&
@@ -353,6 +353,8 @@ std::set<std::string> JobManager::TryLock(const StoredJob& job, const std::set<s
     SayWaiting(job, blocked);
     return wanted;
   }
+  if (Status kept = environment_.registry->KeepFacts(machines); !kept.ok())
+    Log(LogLevel::kError, "machine.facts_kept", {{"error", std::string(kept.message())}});
   (void)environment_.registry->Refresh();
   StartRunner(job.job.id(), std::move(*planned));
   return {};

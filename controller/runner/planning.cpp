@@ -13,6 +13,8 @@
 namespace poolmark::controller {
 namespace {
 
+constexpr Nanoseconds kFactsWithin = std::chrono::seconds(5);
+
 std::string HostOf(const std::string& address) {
   const size_t colon = address.rfind(':');
   std::string host = colon == std::string::npos ? address : address.substr(0, colon);
@@ -107,7 +109,7 @@ void CheckAccuracy(const Environment& environment, const v1::SubmitJobRequest& r
 
 Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
                                             const v1::SubmitJobRequest& request, const std::string& job_id,
-                                            Errors* errors) {
+                                            Errors* errors, FactsFrom facts) {
   auto planned = std::make_unique<PlannedJob>();
   POOLMARK_ASSIGN_OR_RETURN(planned->job, environment.inputs->ReadJob(request, errors));
   if (!planned->job.slo.empty()) {
@@ -125,6 +127,11 @@ Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
   // At submit the job has no id yet; directories of the plan then carry this word, nothing is made from it.
   input.job_id = job_id.empty() ? "job" : job_id;
   input.job = &planned->job;
+  if (facts == FactsFrom::kAgents) {
+    std::vector<std::string> names;
+    for (const spec::MachineSpec& machine : planned->job.pool.machines) names.push_back(machine.name);
+    environment.registry->AskFacts(names, kFactsWithin);
+  }
   for (const v1::Machine& machine : environment.registry->List(true))
     input.machines.push_back(FactsOf(machine, job_id));
   // Broken workload files and questions are told together with what the plan refuses.

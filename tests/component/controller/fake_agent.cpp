@@ -95,6 +95,11 @@ v1::Facts FakeAgent::Facts() {
   return facts;
 }
 
+void FakeAgent::SetFacts(v1::Facts facts) {
+  std::lock_guard lock(mutex_);
+  facts_ = std::move(facts);
+}
+
 Status FakeAgent::Enter(const char* call, const v1::LeaseId& lease, std::stop_token stop) {
   POOLMARK_RETURN_IF_ERROR(pool_->CallHook(machine_, call, stop));
   if (stop.stop_requested()) return absl::CancelledError("stopped");
@@ -135,7 +140,8 @@ Result<v1::AcquireLeaseResponse> FakeAgent::AcquireLease(const v1::AcquireLeaseR
 Result<v1::GetFactsResponse> FakeAgent::GetFacts(const v1::GetFactsRequest&, std::stop_token stop) {
   POOLMARK_RETURN_IF_ERROR(pool_->CallHook(machine_, "GetFacts", stop));
   v1::GetFactsResponse response;
-  *response.mutable_facts() = Facts();
+  std::lock_guard lock(mutex_);
+  *response.mutable_facts() = facts_;
   return response;
 }
 

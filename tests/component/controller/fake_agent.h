@@ -54,7 +54,9 @@ class FakeAgent final : public controller::AgentLink {
   std::vector<std::string> Processes();
   uint64_t epoch();
 
-  static v1::Facts Facts();
+  static v1::Facts Facts();  // those of the registration
+  // What it says from now on when it is asked.
+  void SetFacts(v1::Facts facts);
 
  private:
   Status Enter(const char* call, const v1::LeaseId& lease, std::stop_token stop);
@@ -75,6 +77,7 @@ class FakeAgent final : public controller::AgentLink {
   std::vector<v1::WatchProcessesResponse> events_;
   std::map<std::string, std::string> files_;
   std::map<std::string, std::string> logs_;  // process -> all that it printed
+  v1::Facts facts_ = Facts();
   bool sampling_ = false;
   bool sampler_ = false;  // StartSampling was called since the agent's start
   int samplings_ = 0;
