@@ -192,14 +192,14 @@ Question ReadRecord(const Json& record, size_t index) {
   return q;
 }
 
-// Python reads lone surrogates, duplicate keys and the like; so must we.
+// Python reads lone surrogates, duplicate keys and NaN; so must we. A number that is none is missing.
 Result<Json> ParseLoose(std::string_view text, const std::string& where) {
   JsonLimits limits;
   limits.max_bytes = size_t{4} << 30;
   limits.reject_duplicate_keys = false;
   Result<Json> parsed = ParseJson(text, where, limits);
   if (parsed.ok()) return parsed;
-  std::string repaired = RepairJson(text);
+  std::string repaired = NullNonFinite(RepairJson(text));
   if (repaired == text) return parsed;
   return ParseJson(repaired, where, limits);
 }

@@ -97,6 +97,14 @@ TEST_CASE("bad data sets are refused by line, and ids must differ") {
   CHECK(ParseDataset(R"([{"question": "q \ud800", "answer": "a", "ctxs": ["x"]}])", "f", false, 0)
             .value()[0]
             .question == "q \uFFFD");
+  // So is NaN where nothing reads it; a number that is none is no gold.
+  const std::vector<Question> questions =
+      ParseDataset(R"([{"question": "q", "answer": "NaN", "ctxs": ["x"], "score": NaN, "low": -Infinity},
+                       {"question": "r", "answer": NaN, "ctxs": ["x"]}])",
+                   "f", false, 0)
+          .value();
+  REQUIRE(questions.size() == 1);
+  CHECK(questions[0].answers == std::vector<std::string>{"NaN"});
 }
 
 TEST_CASE("known data sets come from the local Hugging Face cache") {
