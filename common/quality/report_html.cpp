@@ -36,12 +36,27 @@ td.share { width: 40%; vertical-align: middle; } td.share svg { width: 100%; hei
 .note { margin: .3rem 0 0; padding-left: .7rem; border-left: 3px solid var(--warn); }
 )";
 
-// Model output is cut in the page; the files hold it whole.
+// A foreign text as it is read, line by line: neither HTML nor marks that turn or hide what stands beside
+// them.
+std::string Safe(std::string_view text) {
+  std::string out;
+  for (;;) {
+    const size_t end = text.find('\n');
+    out += EscapeHtml(Printable(text.substr(0, end)));
+    if (end == text.npos) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+// Model output is cut in the page, between two characters; the files hold it whole.
 std::string Short(std::string_view text) {
   constexpr size_t kMost = 600;
-  if (text.size() <= kMost) return EscapeHtml(text);
-  return EscapeHtml(text.substr(0, kMost)) +
-         absl::StrCat(" <span class=\"soft\">[", text.size() - kMost, " bytes more]</span>");
+  if (text.size() <= kMost) return Safe(text);
+  size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return Safe(text.substr(0, end)) +
+         absl::StrCat(" <span class=\"soft\">[", text.size() - end, " bytes more]</span>");
 }
 
 std::string Number(double value) {
@@ -85,13 +100,13 @@ class Page {
                                                          {"plan", s_.plan_fingerprint},
                                                          {"run", s_.run_fingerprint}};
     for (const auto& [name, value] : facts)
-      absl::StrAppend(&out_, "<div><dt>", name, "</dt><dd>", EscapeHtml(value), "</dd></div>");
+      absl::StrAppend(&out_, "<div><dt>", name, "</dt><dd>", Safe(value), "</dd></div>");
     absl::StrAppend(&out_, "</dl>\n<div class=\"card\"><div class=\"verdict ", verdict, "\">", verdict,
                     "</div><div>", Why(), "</div>");
     for (const std::string& reason : s_.invalid_reasons)
-      absl::StrAppend(&out_, "<div>&bull; ", EscapeHtml(reason), "</div>");
+      absl::StrAppend(&out_, "<div>&bull; ", Safe(reason), "</div>");
     for (const std::string& warning : a_.warnings)
-      absl::StrAppend(&out_, "<div class=\"soft note\">", EscapeHtml(warning), "</div>");
+      absl::StrAppend(&out_, "<div class=\"soft note\">", Safe(warning), "</div>");
     out_ += "</div>\n";
   }
 
@@ -148,7 +163,7 @@ class Page {
     size_t y = 30;
     for (const ArmComparison* arm : arms) {
       double se = 2 * arm->figures.standard_error.value_or(0);
-      absl::StrAppend(&out_, "<text class=\"strong\" x=\"0\" y=\"", y + 4, "\">", EscapeHtml(arm->label),
+      absl::StrAppend(&out_, "<text class=\"strong\" x=\"0\" y=\"", y + 4, "\">", Safe(arm->label),
                       "</text><text x=\"78\" y=\"", y + 4, "\">", Number(arm->figures.delta),
                       arm->figures.standard_error ? absl::StrCat(" \u00b1 ", Number(se)) : std::string(),
                       "</text><line class=\"mark\" x1=\"", x(arm->figures.delta - se), "\" x2=\"",
@@ -177,7 +192,7 @@ class Page {
 
   void MeanRow(const std::string& label, double mean, const PairedComparison* figures) {
     absl::StrAppend(
-        &out_, "<tr><td>", EscapeHtml(label), "</td><td class=\"n\">", Number(mean), "</td><td class=\"n\">",
+        &out_, "<tr><td>", Safe(label), "</td><td class=\"n\">", Number(mean), "</td><td class=\"n\">",
         figures != nullptr ? Number(figures->delta) : std::string(), "</td><td class=\"n\">",
         figures != nullptr && figures->standard_error ? Number(2 * *figures->standard_error) : std::string(),
         "</td>");
@@ -237,7 +252,7 @@ class Page {
         "<table><tr><th>served mostly by</th><th class=\"n\">questions</th><th class=\"n\">delta</th><th "
         "class=\"n\">2 SE</th></tr>";
     for (const ReuseGroup& g : s_.reuse->groups) {
-      absl::StrAppend(&out_, "<tr><td>", EscapeHtml(g.kind), "</td><td class=\"n\">", g.questions,
+      absl::StrAppend(&out_, "<tr><td>", Safe(g.kind), "</td><td class=\"n\">", g.questions,
                       "</td><td class=\"n\">", Number(g.figures.delta), "</td><td class=\"n\">",
                       g.figures.standard_error ? Number(2 * *g.figures.standard_error) : std::string(),
                       "</td></tr>");
@@ -263,7 +278,7 @@ class Page {
     out_ += "<h2>Losses</h2><table>";
     for (const auto& [tag, count] : s_.loss_tags) {
       auto found = kMeanings.find(tag);
-      absl::StrAppend(&out_, "<tr><td>", EscapeHtml(tag), "</td><td class=\"soft\">",
+      absl::StrAppend(&out_, "<tr><td>", Safe(tag), "</td><td class=\"soft\">",
                       found == kMeanings.end() ? "" : found->second.second, "</td><td class=\"n\">", count,
                       "</td><td class=\"share\"><svg viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" "
                       "aria-hidden=\"true\"><rect class=\"",
@@ -308,21 +323,21 @@ class Page {
     for (const Row& row : a_.rows) {
       if (!Lost(row) || ++lost > kMost) continue;
       ++shown;
-      absl::StrAppend(&out_, "<div class=\"card\"><b>", EscapeHtml(row.qid), "</b> <span class=\"tag\">",
-                      EscapeHtml(*row.loss_tag), "</span><div>", Short(samples[row.qid]->question),
+      absl::StrAppend(&out_, "<div class=\"card\"><b>", Safe(row.qid), "</b> <span class=\"tag\">",
+                      Safe(*row.loss_tag), "</span><div>", Short(samples[row.qid]->question),
                       "</div><table><tr><th>gold</th><td class=\"answer\">");
       for (size_t i = 0; i < row.gold.size(); ++i)
         absl::StrAppend(&out_, i > 0 ? " | " : "", Short(row.gold[i]));
       out_ += "</td></tr>";
       for (const auto& [label, answer] : row.answers) {
         absl::StrAppend(
-            &out_, "<tr><th>", EscapeHtml(label), "</th><td class=\"answer\">",
+            &out_, "<tr><th>", Safe(label), "</th><td class=\"answer\">",
             answer.empty() ? std::string("<span class=\"soft\">no complete answer</span>") : Short(answer),
             "</td></tr>");
       }
       for (const EvidencePlace& e : row.evidence) {
-        absl::StrAppend(&out_, "<tr><th>evidence</th><td><code>", EscapeHtml(e.passage_id), "</code> ",
-                        EscapeHtml(e.origin), ", stored at ", e.stored_position, ", measured at ",
+        absl::StrAppend(&out_, "<tr><th>evidence</th><td><code>", Safe(e.passage_id), "</code> ",
+                        Safe(e.origin), ", stored at ", e.stored_position, ", measured at ",
                         e.measured_position, "</td></tr>");
       }
       out_ += "</table></div>\n";
@@ -339,10 +354,10 @@ class Page {
         "th><th>finished</th><th class=\"n\">failed stores</th><th class=\"n\">requests failed</th><th "
         "class=\"n\">sent again</th></tr>";
     for (const Arm& arm : s_.arms) {
-      absl::StrAppend(&out_, "<tr><td>", EscapeHtml(arm.label), "</td><td>", EscapeHtml(arm.url), "</td><td>",
-                      EscapeHtml(arm.engine_version.value_or("not reported")), "</td><td>",
-                      EscapeHtml(arm.lmcache_version), "</td><td>", EscapeHtml(arm.started_at), "</td><td>",
-                      EscapeHtml(arm.finished_at), "</td><td class=\"n\">", arm.store_failures, "</td>");
+      absl::StrAppend(&out_, "<tr><td>", Safe(arm.label), "</td><td>", Safe(arm.url), "</td><td>",
+                      Safe(arm.engine_version.value_or("not reported")), "</td><td>",
+                      Safe(arm.lmcache_version), "</td><td>", Safe(arm.started_at), "</td><td>",
+                      Safe(arm.finished_at), "</td><td class=\"n\">", arm.store_failures, "</td>");
       for (const auto& [label, totals] : a_.statistics.requests) {
         if (label != arm.label) continue;
         for (int64_t RequestTotals::*member : {&RequestTotals::failed, &RequestTotals::sent_again}) {
@@ -355,7 +370,7 @@ class Page {
     out_ += "</table></div>\n";
     if (s_.padding && s_.padding->prompt_tokens > 0) {
       absl::StrAppend(&out_, "<p class=\"soft\">Padding: ", s_.padding->pad_tokens, " of ",
-                      s_.padding->prompt_tokens, " prompt tokens (", EscapeHtml(s_.padding->filler),
+                      s_.padding->prompt_tokens, " prompt tokens (", Safe(s_.padding->filler),
                       "). Passages that an earlier question also held: ", Percent(s_.measured_earlier_share),
                       ".</p>\n");
     }
