@@ -110,7 +110,8 @@ class Analyzer {
     out_.summary.engagement = EngagementOf(plan_, passes_[candidate_], settings_);
     Decide();
     Extra();
-    for (std::string& warning : WarningsOf(passes_, passes_[candidate_], out_.summary, settings_, judge_))
+    for (std::string& warning :
+         WarningsOf(plan_, passes_, passes_[candidate_], out_.summary, settings_, judge_))
       out_.warnings.push_back(std::move(warning));
     return std::move(out_);
   }

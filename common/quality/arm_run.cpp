@@ -4,6 +4,7 @@
 #include "common/base/time_format.h"
 #include "common/base/version.h"
 #include "common/quality/codec.h"
+#include "common/quality/engagement.h"
 #include "common/quality/extract.h"
 
 namespace poolmark::quality {
@@ -47,12 +48,7 @@ class ArmRun {
       // last events land within the delay.
       context_.sleep(options_.settle);
       POOLMARK_ASSIGN_OR_RETURN(start, ReadCounters());
-      if (options_.stores && !plan_.store_requests.empty() &&
-          start.fingerprints_registered == last_.fingerprints_registered) {
-        Note(
-            "warning: the store requests registered no new chunk: the cache was warm before, or does not "
-            "index them");
-      }
+      if (options_.stores) POOLMARK_RETURN_IF_ERROR(CheckStores(Difference(start, last_)));
       last_ = start;
     }
     POOLMARK_RETURN_IF_ERROR(Measure());
@@ -107,6 +103,22 @@ class ArmRun {
       }
       pace.Step(++done, total, pass_.arm.store_failures);
     }
+  }
+
+  // The blend server's counters over the store requests, before anything is measured.
+  Status CheckStores(const Counters& stores) {
+    for (const auto& [name, member] : kCounterFields) {
+      if (stores.*member < 0)
+        return Unavailable(options_.blend_metrics_url,
+                           absl::StrCat(name, " fell while the store requests of ", pass_.arm.label,
+                                        " were sent: the blend server was restarted, what it held is lost"),
+                           "run this arm again");
+    }
+    if (context_.stop.stop_requested()) return absl::OkStatus();
+    pass_.requests->chunks_registered_by_stores = stores.fingerprints_registered;
+    if (pass_.arm.store_failures > 0) return absl::OkStatus();  // those registered none
+    if (auto warm = WarmStart(plan_, stores.fingerprints_registered)) Note("warning: " + *warm);
+    return absl::OkStatus();
   }
 
   Status Measure() {

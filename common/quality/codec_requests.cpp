@@ -17,10 +17,15 @@ Result<std::string> EncodeRequests(const RequestLog& log) {
                         {"successful", request.successful},
                         {"problem", request.problem}});
   }
-  Json out = {{"schema_version", kSchemaVersion}, {"label", log.label},
-              {"started_at", log.started_at},     {"finished_at", log.finished_at},
-              {"requests", log.requests},         {"sent_again", log.sent_again()},
-              {"failed", log.failed()},           {"troubled", std::move(troubled)}};
+  Json out = {{"schema_version", kSchemaVersion},
+              {"label", log.label},
+              {"started_at", log.started_at},
+              {"finished_at", log.finished_at},
+              {"requests", log.requests},
+              {"sent_again", log.sent_again()},
+              {"failed", log.failed()},
+              {"troubled", std::move(troubled)},
+              {"chunks_registered_by_stores", OrNull(log.chunks_registered_by_stores)}};
   POOLMARK_ASSIGN_OR_RETURN(std::string text, WriteJson(out, 2));
   return text + "\n";
 }
@@ -49,6 +54,11 @@ Result<RequestLog> DecodeRequests(std::string_view text, const std::string& wher
       log.troubled.push_back(std::move(request));
     }
   }
+  log.chunks_registered_by_stores = f.NullableNum("chunks_registered_by_stores");
+  if (const double chunks = log.chunks_registered_by_stores.value_or(0);
+      !(chunks >= 0 && chunks <= kMostTokens))
+    f.Fail("chunks_registered_by_stores",
+           absl::StrCat("is ", chunks, ", between 0 and ", kMostTokens, " makes sense"));
   // Both are totals of the list.
   for (const auto& [key, want] :
        {std::pair("sent_again", log.sent_again()), std::pair("failed", log.failed())}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
@@ -93,7 +94,78 @@ std::optional<std::string> LastRead(const Pass& candidate) {
   return std::nullopt;
 }
 
+std::optional<std::string> WarmStart(const Plan& plan, double registered) {
+  // Each stored passage that stands on chunks of its own, and each unit, has at least one that no other has.
+  int64_t least = static_cast<int64_t>(plan.store_requests.size());
+  if (plan.scenario != "concatenated") {
+    std::set<std::string> passages;
+    for (const Sample& sample : plan.samples) {
+      for (const PassageRecord& passage : sample.passages) passages.insert(passage.passage_id);
+    }
+    least = static_cast<int64_t>(passages.size());
+  }
+  if (least == 0 || registered >= static_cast<double>(least)) return std::nullopt;
+  if (registered < 1)
+    return "the store requests registered no new chunk: the cache was warm before, or does not index them";
+  return absl::StrCat("the store requests registered ", registered, " new chunks, a cold cache at least ",
+                      least, ": it was warm before, or does not index all of them");
+}
+
 namespace {
+
+// The counters of one stretch of the pass.
+struct Stretch {
+  Counters sum;
+  std::string where;  // for people
+};
+
+// The window with the lowest share, or nothing where none is below the limit.
+std::optional<Stretch> LowestWindow(const Plan& plan, const Pass& candidate, bool reuse_gate, double limit) {
+  std::optional<Stretch> lowest;
+  double lowest_share = limit;
+  if (candidate.answers.size() < kWindow) return lowest;
+  for (const auto& [begin, end] : Windows(candidate.answers.size(), WereRead(candidate))) {
+    Counters sum;
+    double expected = 0;
+    for (size_t i = begin; i < end; ++i) {
+      expected += static_cast<double>(plan.samples[i].expected_reused_tokens.value_or(0));
+      if (!candidate.answers[i].counters) continue;
+      for (const auto& [name, member] : kCounterFields)
+        sum.*member += (*candidate.answers[i].counters).*member;
+    }
+    if (reuse_gate && expected < 1) continue;
+    const double share = reuse_gate ? sum.reused() / expected : sum.blend_share();
+    if (share >= lowest_share) continue;
+    lowest_share = share;
+    lowest = Stretch{
+        sum, absl::StrCat(" in ", plan.samples[begin].request_id, " to ", plan.samples[end - 1].request_id)};
+  }
+  return lowest;
+}
+
+// Where the looked-up tokens went, and what that makes likely. Says nothing that the counters contradict.
+std::string Cause(const Plan& plan, const Stretch& stretch, bool reuse_gate) {
+  const Counters& c = stretch.sum;
+  if (c.requested_tokens < 1) return absl::StrCat(":", stretch.where, " no look-up was counted");
+  const double prefix = c.prefix() / c.requested_tokens;
+  const double missed = std::max(0.0, 1 - prefix - c.blend_share());
+  std::string out =
+      absl::StrCat(":", stretch.where, stretch.where.empty() ? " " : ", ", "of the looked-up tokens ",
+                   Share(c.blend_share()), " were blended, ", Share(prefix), " came as exact prefixes and ",
+                   Share(missed), " were not found");
+  if (c.stale_chunks > 0)
+    absl::StrAppend(&out, "; ", c.stale_chunks, " chunks were matched but their KV was gone");
+  const double stale = c.stale_chunks * static_cast<double>(plan.chunk_size) / c.requested_tokens;
+  if (!reuse_gate && prefix >= 0.5) {
+    out += ": the cache may have held whole prompts before the pass (clear it and run the candidate again)";
+  } else if (missed >= 0.1 && stale >= missed / 2) {
+    out += ": the cache may be too small for the plan";
+  } else if (missed >= 0.1) {
+    out +=
+        reuse_gate ? ": chunk size may not fit the server" : ": chunk size or padding may not fit the server";
+  }
+  return out;
+}
 
 std::optional<std::string> WhyBelow(const Plan& plan, const Pass& candidate, const Engagement& e,
                                     const VerdictSettings& settings) {
@@ -102,21 +174,29 @@ std::optional<std::string> WhyBelow(const Plan& plan, const Pass& candidate, con
     return absl::StrCat("not_engaged: ", candidate.arm.blend_metrics_url,
                         " counted no look-up during the pass: it may be another server's page");
   }
-  if (e.gate == "reuse") {
-    if (!ExpectedTokens(plan)) {
-      return "not_engaged: this older plan does not say how much reuse it expects "
-             "(expected_reused_tokens is null), so the reuse gate cannot be decided: make the plan anew";
-    }
-    if (!e.reuse_ratio) return "not_engaged: the plan expects no reuse, so nothing can be shown about it";
-    return absl::StrCat("not_engaged: reused over expected tokens is ", Share(*e.reuse_ratio),
-                        " over the pass and ", Share(e.min_window_reuse_ratio.value_or(*e.reuse_ratio)),
-                        " in its lowest window, at least ", Share(settings.min_reuse_ratio),
-                        " is needed (--min-reuse-ratio)");
+  const bool reuse_gate = e.gate == "reuse";
+  if (reuse_gate && !ExpectedTokens(plan)) {
+    return "not_engaged: this older plan does not say how much reuse it expects "
+           "(expected_reused_tokens is null), so the reuse gate cannot be decided: make the plan anew";
   }
-  return absl::StrCat(
-      "not_engaged: the share of tokens served by blending is ", Share(e.blend_share), " over the pass and ",
-      Share(e.min_window_share), " in its lowest window, at least ", Share(settings.min_blend_share),
-      " is needed (--min-blend-share): chunk size or padding may not fit the server, or chunks went stale");
+  if (reuse_gate && !e.reuse_ratio)
+    return "not_engaged: the plan expects no reuse, so nothing can be shown about it";
+  const double whole = reuse_gate ? *e.reuse_ratio : e.blend_share;
+  const double window = reuse_gate ? e.min_window_reuse_ratio.value_or(whole) : e.min_window_share;
+  const double limit = reuse_gate ? settings.min_reuse_ratio : settings.min_blend_share;
+  std::string out = absl::StrCat(
+      "not_engaged: ",
+      reuse_gate ? "reused over expected tokens is " : "the share of tokens served by blending is ",
+      Share(whole), " over the pass and ", Share(window), " in its lowest window, at least ", Share(limit),
+      " is needed (", reuse_gate ? "--min-reuse-ratio" : "--min-blend-share", ")");
+  std::optional<Stretch> stretch;
+  if (whole < limit && pass) {
+    stretch = Stretch{*pass, ""};
+  } else {
+    stretch = LowestWindow(plan, candidate, reuse_gate, limit);
+  }
+  if (stretch && !CounterReset(candidate)) out += Cause(plan, *stretch, reuse_gate);
+  return out;
 }
 
 }  // namespace

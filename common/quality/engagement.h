@@ -21,14 +21,19 @@ std::vector<double> ReuseWindows(const Plan& plan, const Pass& candidate);
 // pass and its lowest window; concatenated: reused over expected tokens.
 Engagement EngagementOf(const Plan& plan, const Pass& candidate, const VerdictSettings& settings);
 
-// The reason for INVALID, or nothing when engaged.
+// What the chunks that the store requests registered say about the cache before the pass: nothing when there
+// were as many as a cold one registers at least.
+std::optional<std::string> WarmStart(const Plan& plan, double registered);
+
+// The reason for INVALID, or nothing when engaged: which value is too low, where, and what the counters say
+// about the cause.
 std::optional<std::string> WhyNotEngaged(const Plan& plan, const Pass& candidate,
                                          const Engagement& engagement, const VerdictSettings& settings);
 
-// A counter that fell during the pass, or between two questions of it, was reset (decision Q11).
 // The question after which the counters were read for the last time, where later ones had no reading.
 std::optional<std::string> LastRead(const Pass& candidate);
 
+// A counter that fell during the pass, or between two questions of it, was reset (decision Q11).
 std::optional<std::string> CounterReset(const Pass& candidate);
 
 }  // namespace poolmark::quality

@@ -127,6 +127,8 @@ Result<Recomputed> Recompute(const LoadedDirectory& loaded, const std::string& p
   if (summary.invalid_reasons.empty() != (summary.verdict != Verdict::kInvalid))
     out.problems.push_back(absl::StrCat("summary.json says ", std::string(VerdictName(summary.verdict)),
                                         " with ", summary.invalid_reasons.size(), " reasons for INVALID"));
+  out.stored_reasons = summary.invalid_reasons;
+  out.reasons = again.invalid_reasons;
   // Another program's reasons are in its own words; whether there are any is part of the verdict.
   out.analysis.summary.invalid_reasons = again.invalid_reasons = summary.invalid_reasons;
   POOLMARK_ASSIGN_OR_RETURN(std::string want, EncodeSummary(again));

@@ -16,7 +16,9 @@ namespace poolmark::quality {
 struct Recomputed {
   Analysis analysis;  // with the stored reasons for INVALID, which may be another program's
   Verdict stored_verdict = Verdict::kInvalid;
-  std::vector<std::string> problems;  // file and field that differ; empty: the stored files hold
+  std::vector<std::string> stored_reasons;  // for INVALID
+  std::vector<std::string> reasons;         // what the files give, in this version's words
+  std::vector<std::string> problems;        // file and field that differ; empty: the stored files hold
 };
 
 // Errors: a summary.json or rows.jsonl that is missing or malformed, and what Analyze refuses.

@@ -78,26 +78,35 @@ Decision Decide(double delta, std::optional<double> standard_error, int64_t ques
           needed < 9e15 ? static_cast<int64_t>(needed) : int64_t{9'000'000'000'000'000}};
 }
 
+std::vector<std::pair<size_t, size_t>> Windows(size_t n, const std::vector<bool>& read) {
+  std::vector<std::pair<size_t, size_t>> windows;
+  const size_t width = std::min(n, kWindow);
+  size_t begin = 0;
+  for (size_t i = 0; i < n; ++i) {
+    // Without a reading at its end, the window's last tokens are in the next window's first reading.
+    if ((i + 1) % width != 0 || (!read.empty() && !read[i])) continue;
+    windows.emplace_back(begin, i + 1);
+    begin = i + 1;
+  }
+  return windows;
+}
+
 std::vector<double> WindowShares(const std::vector<double>& numerators,
                                  const std::vector<double>& denominators, bool skip_empty,
                                  const std::vector<bool>& read) {
   std::vector<double> shares;
-  const size_t n = numerators.size();
-  const size_t width = std::min(n, kWindow);
-  double top = 0;
-  double bottom = 0;
-  for (size_t i = 0; i < n; ++i) {
-    top += numerators[i];
-    bottom += denominators[i];
-    const bool end = (i + 1) % width == 0;
-    // Without a reading at its end, the window's last tokens are in the next window's first reading.
-    if (!end || (!read.empty() && !read[i])) continue;
+  for (const auto& [begin, end] : Windows(numerators.size(), read)) {
+    double top = 0;
+    double bottom = 0;
+    for (size_t i = begin; i < end; ++i) {
+      top += numerators[i];
+      bottom += denominators[i];
+    }
     if (bottom >= 1) {
       shares.push_back(top / bottom);
     } else if (!skip_empty) {
       shares.push_back(0.0);
     }
-    top = bottom = 0;
   }
   return shares;
 }

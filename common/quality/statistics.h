@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace poolmark::quality {
@@ -30,9 +31,11 @@ struct Decision {
 Decision Decide(double delta, std::optional<double> standard_error, int64_t questions, double tolerance);
 
 inline constexpr size_t kWindow = 10;
-// Shares over the windows [0, 10), [10, 20), ...; a shorter tail is left out, fewer than 10 questions are one
-// window (decision Q4). `skip_empty` leaves windows with denominator 0 out, else their share is 0. `read`
-// (empty: all) says which questions have a reading: a window without one at its end is joined with the next.
+// The windows [0, 10), [10, 20), ... of n questions, as begin and end; a shorter tail is left out, fewer than
+// 10 questions are one window (decision Q4). `read` (empty: all) says which questions have a reading: a
+// window without one at its end is joined with the next.
+std::vector<std::pair<size_t, size_t>> Windows(size_t n, const std::vector<bool>& read = {});
+// Shares over the windows. `skip_empty` leaves windows with denominator 0 out, else their share is 0.
 std::vector<double> WindowShares(const std::vector<double>& numerators,
                                  const std::vector<double>& denominators, bool skip_empty,
                                  const std::vector<bool>& read = {});

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/json_text.h"
+#include "common/base/version.h"
 #include "common/quality/analyze.h"
 #include "common/quality/codec_parts.h"
 
@@ -9,6 +10,7 @@ namespace poolmark::quality {
 Result<std::string> EncodeStatistics(const Analysis& analysis) {
   const ExtraStatistics& x = analysis.statistics;
   Json out = {{"schema_version", kSchemaVersion},
+              {"poolmark_version", Version()},
               {"run_fingerprint", analysis.summary.run_fingerprint},
               {"questions", x.questions},
               {"losses", x.losses},

@@ -166,6 +166,8 @@ struct RequestLog {
   std::string finished_at;
   int64_t requests = 0;                   // store requests and questions
   std::vector<TroubledRequest> troubled;  // sent again or failed, in the order they were sent
+  // What the store requests added to the blend server's fingerprint index; nothing where it was not read.
+  std::optional<double> chunks_registered_by_stores;
   int64_t sent_again() const {
     int64_t total = 0;
     for (const TroubledRequest& request : troubled) total += request.attempts - 1;

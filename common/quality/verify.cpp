@@ -1,12 +1,15 @@
 #include "common/quality/verify.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/base/printable.h"
 #include "common/base/version.h"
 #include "common/quality/analyze.h"
 #include "common/quality/codec.h"
@@ -15,6 +18,7 @@
 #include "common/quality/extract.h"
 #include "common/quality/plan.h"
 #include "common/quality/recompute.h"
+#include "common/quality/warnings.h"
 
 namespace poolmark::quality {
 namespace {
@@ -163,22 +167,60 @@ class Verifier {
     }
     POOLMARK_ASSIGN_OR_RETURN(Recomputed again, Recompute(loaded_, loaded_.path));
     for (const std::string& problem : again.problems) Problem(problem);
-    if (std::string extra = directory_.File("statistics.json"); FileExists(extra)) {
-      POOLMARK_ASSIGN_OR_RETURN(std::string have_extra, ReadFile(extra, kMaxFile));
-      POOLMARK_ASSIGN_OR_RETURN(std::string want_extra, EncodeStatistics(again.analysis));
-      // Warnings are about the directory's state when it was analyzed.
-      Result<Json> want_json = ParseJson(want_extra);
-      Result<Json> have_json = ParseJson(have_extra, extra);
-      if (!have_json.ok()) return have_json.status();
-      for (Result<Json>* json : {&want_json, &have_json}) {
-        if ((*json)->is_object()) (*json)->erase("warnings");
-      }
-      if (!Same(*want_json, *have_json))
-        Problem("statistics.json differs from what the files give; run analyze again");
-    }
+    if (std::string extra = directory_.File("statistics.json"); FileExists(extra))
+      POOLMARK_RETURN_IF_ERROR(Statistics(again, extra));
     Checked(absl::StrCat("rows.jsonl and summary.json recomputed, ",
                          std::string(VerdictName(again.stored_verdict))));
     return absl::OkStatus();
+  }
+
+  // Our own file: figures first, then the words, which another version may choose otherwise.
+  Status Statistics(const Recomputed& again, const std::string& file) {
+    POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
+    POOLMARK_ASSIGN_OR_RETURN(Json have, ParseJson(text, file));
+    POOLMARK_ASSIGN_OR_RETURN(std::string want_text, EncodeStatistics(again.analysis));
+    POOLMARK_ASSIGN_OR_RETURN(Json want, ParseJson(want_text));
+    if (!have.is_object()) return InvalidInput(file, "is no object", "run analyze again");
+    const Json stored = have.value("warnings", Json());
+    const Json version = have.value("poolmark_version", Json());
+    for (Json* json : {&want, &have}) {
+      json->erase("warnings");
+      json->erase("poolmark_version");
+    }
+    if (!Same(want, have)) Problem("statistics.json differs from what the files give; run analyze again");
+    if (version != Version()) {
+      report_.warnings.push_back(
+          "statistics.json is of another version of this program: its warnings and the summary's "
+          "invalid_reasons were not compared word by word");
+      return absl::OkStatus();
+    }
+    Warnings(stored, again.analysis.warnings);
+    if (again.stored_reasons != again.reasons)
+      Problem(absl::StrCat("summary.json's invalid_reasons are not those that the files give: ",
+                           FirstDifference(again.stored_reasons, again.reasons)));
+    return absl::OkStatus();
+  }
+
+  void Warnings(const Json& stored, const std::vector<std::string>& wanted) {
+    std::vector<std::string> have;
+    if (!stored.is_array()) return Problem("statistics.json: 'warnings' is no array");
+    for (const Json& item : stored) {
+      if (!item.is_string()) return Problem("statistics.json: 'warnings' is no array of strings");
+      if (std::string text = item.get<std::string>(); !IsOfTheMoment(text)) have.push_back(std::move(text));
+    }
+    std::vector<std::string> want;
+    std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(want),
+                 [](const std::string& text) { return !IsOfTheMoment(text); });
+    if (have != want)
+      Problem("statistics.json's warnings are not those that the files give: " + FirstDifference(have, want));
+  }
+
+  static std::string FirstDifference(const std::vector<std::string>& have,
+                                     const std::vector<std::string>& want) {
+    auto [a, b] = std::mismatch(have.begin(), have.end(), want.begin(), want.end());
+    auto quoted = [](const std::string& text) { return "'" + Printable(text) + "'"; };
+    if (a == have.end()) return "there is none of " + quoted(*b);
+    return b == want.end() ? "nothing gives " + quoted(*a) : quoted(*a) + " instead of " + quoted(*b);
   }
 
   Directory directory_;

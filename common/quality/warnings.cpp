@@ -11,11 +11,18 @@ namespace {
 // More requests sent again than one in so many are worth a warning.
 constexpr int64_t kManyShare = 20;
 
+constexpr char kUnrated[] = "the judge gave no rating to ";
+
 class Warner {
  public:
-  Warner(const std::vector<Pass>& passes, const Pass& candidate, const Summary& summary,
+  Warner(const Plan& plan, const std::vector<Pass>& passes, const Pass& candidate, const Summary& summary,
          const VerdictSettings& settings, const JudgeTable* judge)
-      : passes_(passes), candidate_(candidate), summary_(summary), settings_(settings), judge_(judge) {}
+      : plan_(plan),
+        passes_(passes),
+        candidate_(candidate),
+        summary_(summary),
+        settings_(settings),
+        judge_(judge) {}
 
   std::vector<std::string> Run() {
     const Summary& s = summary_;
@@ -56,6 +63,7 @@ class Warner {
           "trial");
     }
     for (const Pass& pass : passes_) WarnTrouble(pass);
+    WarnWarm();
     WarnUnread();
     WarnUnrated();
     if (!s.engagement.measured)
@@ -91,10 +99,17 @@ class Warner {
     }
   }
 
+  // A cache that knew the plan's chunks before: what it serves may come from an earlier run.
+  void WarnWarm() {
+    if (!candidate_.requests || !candidate_.requests->chunks_registered_by_stores) return;
+    if (candidate_.arm.store_failures > 0) return;  // those registered none
+    if (auto warm = WarmStart(plan_, *candidate_.requests->chunks_registered_by_stores))
+      out_.push_back("candidate: " + *warm);
+  }
+
   void WarnUnrated() {
     if (judge_ == nullptr || judge_->unrated + judge_->not_asked == 0) return;
-    std::string text = absl::StrCat("the judge gave no rating to ", judge_->unrated,
-                                    judge_->unrated == 1 ? " answer" : " answers");
+    std::string text = absl::StrCat(kUnrated, judge_->unrated, judge_->unrated == 1 ? " answer" : " answers");
     if (judge_->not_asked > 0)
       absl::StrAppend(&text, " and was not asked about ", judge_->not_asked, " more, as it stayed silent");
     if (!judge_->problem.empty()) absl::StrAppend(&text, "; its last problem: ", judge_->problem);
@@ -119,6 +134,7 @@ class Warner {
              : std::string()));
   }
 
+  const Plan& plan_;
   const std::vector<Pass>& passes_;
   const Pass& candidate_;
   const Summary& summary_;
@@ -129,10 +145,14 @@ class Warner {
 
 }  // namespace
 
-std::vector<std::string> WarningsOf(const std::vector<Pass>& passes, const Pass& candidate,
+bool IsOfTheMoment(std::string_view warning) {
+  return warning.ends_with("ignored") || warning.starts_with(kUnrated);
+}
+
+std::vector<std::string> WarningsOf(const Plan& plan, const std::vector<Pass>& passes, const Pass& candidate,
                                     const Summary& summary, const VerdictSettings& settings,
                                     const JudgeTable* judge) {
-  return Warner(passes, candidate, summary, settings, judge).Run();
+  return Warner(plan, passes, candidate, summary, settings, judge).Run();
 }
 
 }  // namespace poolmark::quality

@@ -2,6 +2,7 @@
 // None of it changes the verdict. Pure, thread-safe.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/quality/analyze.h"
@@ -10,8 +11,12 @@
 namespace poolmark::quality {
 
 // `candidate` is one of `passes`; `judge` may be null. A line each.
-std::vector<std::string> WarningsOf(const std::vector<Pass>& passes, const Pass& candidate,
+std::vector<std::string> WarningsOf(const Plan& plan, const std::vector<Pass>& passes, const Pass& candidate,
                                     const Summary& summary, const VerdictSettings& settings,
                                     const JudgeTable* judge);
+
+// A warning that the files of a comparison do not give again: about files beside them that were ignored, or
+// about answers that a judge left unrated.
+bool IsOfTheMoment(std::string_view warning);
 
 }  // namespace poolmark::quality

@@ -1,9 +1,12 @@
 // The blend server's counters when they cannot be read, or are not those of the candidate.
+#include <atomic>
 #include <catch2/catch.hpp>
 
 #include "common/base/files.h"
+#include "common/quality/accuracy.h"
 #include "common/quality/analyze.h"
 #include "common/quality/codec.h"
+#include "common/quality/verify.h"
 #include "tests/component/quality/bench_setup.h"
 
 namespace poolmark::quality {
@@ -97,6 +100,68 @@ TEST_CASE("a page that counted no look-up, and a plan that expects nothing known
   for (Sample& sample : loaded.plan.samples) sample.expected_reused_tokens.reset();
   CHECK_THAT(Analyze(loaded, Match(), nullptr)->summary.invalid_reasons.at(0),
              Catch::Contains("this older plan does not say"));
+}
+
+TEST_CASE("a candidate whose cache knew the plan before is recorded, warned of and verified", "[K16]") {
+  QualityBench bench;
+  FakeEngineOptions options;
+  options.answer = Right;
+  FakeEngine reference(options), candidate(options);
+  bench.options.reference_url = reference.url();
+  bench.options.candidate_url = candidate.url();
+  bench.options.blend_metrics_url = candidate.metrics_url();
+  AnalyzeOptions analyze;
+  analyze.directory = bench.out();
+  auto warnings_of = [&] {
+    const Analysis analysis = AnalyzeDirectory(analyze, {nullptr, [](Nanoseconds) {}, {}, nullptr}).value();
+    std::string out;
+    for (const std::string& warning : analysis.warnings) out += warning + "\n";
+    CHECK(VerifyDirectory(bench.out())->problems == std::vector<std::string>{});
+    return out;
+  };
+  auto registered = [&] {
+    return Directory(bench.out()).Load(false)->passes.back().requests->chunks_registered_by_stores;
+  };
+  bench.Run();
+  REQUIRE(registered());
+  CHECK(*registered() >= QualityBench::kQuestions);
+  CHECK_THAT(bench.notes, !Catch::Contains("was warm before"));
+  CHECK_THAT(warnings_of(), !Catch::Contains("was warm before"));
+  CHECK_FALSE(Directory(bench.out()).Load(false)->passes.front().requests->chunks_registered_by_stores);
+
+  bench.options.reference_url = "";
+  bench.Run();  // the same engine, not cleared
+  CHECK(registered() == 0.0);
+  CHECK_THAT(bench.notes, Catch::Contains("candidate: warning: the store requests registered no new chunk"));
+  CHECK_THAT(warnings_of(),
+             Catch::Contains("candidate: the store requests registered no new chunk: the cache was warm"));
+  CHECK_THAT(ReadFile(bench.out() + "/statistics.json").value(),
+             Catch::Contains("the cache was warm before"));
+}
+
+TEST_CASE("a blend server that restarts among the store requests ends the pass before it is measured",
+          "[K25]") {
+  QualityBench bench;
+  FakeEngineOptions options;
+  options.answer = Right;
+  std::atomic<int> reads = 0;
+  // Before the run, before the store requests, after them.
+  options.page = [&](int) -> std::string {
+    return reads++ < 2 ? "# TYPE lmcache_blend_lookup_requested_tokens_total counter\n"
+                         "lmcache_blend_lookup_requested_tokens_total 123456789\n"
+                       : "";
+  };
+  FakeEngine candidate(options);
+  bench.options.candidate_url = candidate.url();
+  bench.options.blend_metrics_url = candidate.metrics_url();
+  const Status refused = bench.TryRun().status();
+  CHECK_THAT(std::string(refused.message()),
+             Catch::Contains("requested_tokens fell while the store requests of candidate were sent") &&
+                 Catch::Contains("run this arm again"));
+  CHECK(candidate.stores() > 0);
+  CHECK(candidate.measured() == 0);
+  CHECK_FALSE(FileExists(bench.out() + "/arm_candidate.json"));
+  CHECK_FALSE(FileExists(bench.out() + "/answers_candidate.jsonl"));
 }
 
 }  // namespace poolmark::quality

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/base/json_text.h"
+#include "common/base/version.h"
 #include "common/quality/accuracy.h"
 #include "common/quality/codec.h"
 #include "common/quality/digests.h"
@@ -215,6 +217,43 @@ TEST_CASE("verify looks into arms, statistics and reasons; a pass without an arm
   SECTION("statistics") {
     change("statistics.json", "\"losses\": 0", "\"losses\": 40");
     CHECK(directory.Problems().find("statistics.json differs") != std::string::npos);
+  }
+  SECTION("a warning that is gone") {
+    REQUIRE(ReadFile(directory.bench.out() + "/statistics.json")->find("no control pass") !=
+            std::string::npos);
+    change("statistics.json", "there is no control pass", "all is well");
+    CHECK_THAT(directory.Problems(), Catch::Contains("statistics.json's warnings") &&
+                                         Catch::Contains("'all is well") &&
+                                         Catch::Contains("instead of 'there is no control pass"));
+  }
+  SECTION("warnings of another version, in its own words") {
+    change("statistics.json", "there is no control pass", "no control pass was run");
+    change("statistics.json", Version(), "0.0.1");
+    Result<VerifyReport> report = VerifyDirectory(directory.bench.out());
+    REQUIRE(report.ok());
+    CHECK(report->problems.empty());
+    CHECK_THAT(report->warnings.at(0), Catch::Contains("of another version of this program"));
+  }
+  SECTION("warnings that are none") {
+    change("statistics.json", "\"warnings\": [", "\"warnings\": 3, \"x\": [");
+    CHECK_THAT(directory.Problems(), Catch::Contains("'warnings' is no array"));
+  }
+  SECTION("what was said of a moment is no matter of the files") {
+    // A pass that had not finished when analyze ran, and is gone now.
+    change("statistics.json", "\"warnings\": [",
+           "\"warnings\": [\"answers_control.jsonl has no arm_control.json: that pass did not finish, it is "
+           "ignored\", ");
+    CHECK(directory.Problems().empty());
+  }
+  SECTION("another reason for INVALID") {
+    change("arm_candidate.json", "\"store_failures\": 0", "\"store_failures\": 2");
+    std::filesystem::remove(directory.bench.out() + "/requests_candidate.json");
+    AnalyzeNow(directory.bench.out());
+    CHECK(directory.Problems().empty());
+    change("summary.json", "store_failures: 2 of", "store_failures: 1 of");
+    CHECK_THAT(directory.Problems(), Catch::Contains("invalid_reasons are not those") &&
+                                         Catch::Contains("'store_failures: 1 of") &&
+                                         Catch::Contains("instead of 'store_failures: 2 of"));
   }
   SECTION("a reason beside PASS") {
     change("summary.json", "\"invalid_reasons\": []", "\"invalid_reasons\": [\"x\"]");
