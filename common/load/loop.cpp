@@ -47,10 +47,10 @@ Loop::Loop(const LoadOptions& options, const std::vector<Target>& targets, Sessi
       part_(part),
       waiting_(targets.size()),
       idle_(targets.size()),
+      links_to_(targets.size()),
       finished_(kMostFinished),
       buffer_(kReadBuffer) {
-  const uint32_t loops = std::max(1, options.loops);
-  if (options.max_connections > 0) max_links_ = std::max(1u, options.max_connections / loops);
+  max_links_ = ConnectionsOfLoop(options, part);
   next_static_session_ = part.index;
   if (options.duration.has_value()) load_end_ = options.duration->count();
 }
@@ -94,11 +94,11 @@ Status Loop::Prepare() {
   if (options_.mode == LoadOptions::Mode::kClosed) {
     // Connections of all users, so that time 0 is no storm of connects. What fails here fails again, and
     // is counted, when a request needs it.
-    const uint32_t users =
-        options_.users / part_.count + (part_.index < options_.users % part_.count ? 1 : 0);
+    const uint32_t users = ShareOf(options_.users, part_.index, part_.count);
     const uint32_t wanted = max_links_ == 0 ? users : std::min(users, max_links_);
     for (uint32_t i = 0; i < wanted; ++i) {
-      OpenLink(i % static_cast<uint32_t>(targets_.size()), nullptr);
+      // The first session of user u goes to the u-th target, as long as users take theirs in order.
+      OpenLink((part_.index + i * part_.count) % static_cast<uint32_t>(targets_.size()), nullptr);
     }
   }
   return absl::OkStatus();

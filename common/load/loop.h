@@ -35,6 +35,10 @@ struct LoopPart {
   uint32_t count = 1;
 };
 
+// The loop's part of its process's connections; 0: no limit. The first loops have one more, as they have one
+// user more, so that a process whose connections suffice for its users has enough in every loop.
+uint32_t ConnectionsOfLoop(const LoadOptions& options, LoopPart part);
+
 class Loop {
  public:
   Loop(const LoadOptions& options, const std::vector<Target>& targets, SessionSource& source,
@@ -56,10 +60,11 @@ class Loop {
     int64_t due = 0;
     bool has_intended = false;
     int attempt = 1;
-    bool counted = false;   // against max_requests and the warm-up
-    bool measured = false;  // against measured_requests
-    bool waited = false;    // for a connection
-    bool owed = false;      // was due before the end of the load: sent in the drain
+    bool counted = false;     // against max_requests and the warm-up
+    bool measured = false;    // against measured_requests
+    bool waited = false;      // for a connection
+    uint64_t wait_order = 0;  // among those that wait
+    bool owed = false;        // was due before the end of the load: sent in the drain
   };
   struct Timer {
     int64_t at = 0;
@@ -120,6 +125,10 @@ class Loop {
   void FailConnect(Link* link);
   void Release(Link* link, int64_t now);
   void CloseLink(Link* link, bool reset);
+  void Bury(Link* link, bool reset);
+  bool MakeRoom();
+  void Wait(uint32_t target, const Request& request);
+  void WakeWaiting(uint32_t freed);
 
   // loop_exchange.cpp: requests on connections.
   static void Rehearse();
@@ -166,6 +175,7 @@ class Loop {
   int64_t held_since_ = -1;                   // closed loop: sends wait for reads since then
   std::deque<Request> open_ready_;            // rate: turns that wait for an arrival
   std::vector<std::deque<Request>> waiting_;  // for a connection, by target
+  uint64_t wait_order_ = 0;
 
   std::optional<ArrivalSchedule> arrivals_;
   uint64_t arrival_index_ = 0;
@@ -181,6 +191,7 @@ class Loop {
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<std::unique_ptr<Link>> buried_;
   std::vector<std::vector<Link*>> idle_;  // by target; the last one was used last
+  std::vector<uint32_t> links_to_;        // open ones, by target
   uint32_t max_links_ = 0;
   size_t busy_ = 0;
   int64_t in_flight_since_ = 0;

@@ -70,12 +70,7 @@ void Loop::Start(Request request) {
     ++busy_;
     return BeginExchange(link);
   }
-  if (max_links_ > 0 && links_.size() >= max_links_) {
-    LoopLive::Add(live_.waited_for_connection, 1);
-    request.waited = true;
-    waiting_[target].push_back(request);
-    return;
-  }
+  if (max_links_ > 0 && links_.size() >= max_links_ && !MakeRoom()) return Wait(target, request);
   OpenLink(target, &request);
 }
 

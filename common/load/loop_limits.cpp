@@ -6,6 +6,13 @@
 
 namespace poolmark::load {
 
+uint32_t ConnectionsOfLoop(const LoadOptions& options, LoopPart part) {
+  if (options.max_connections == 0) return 0;
+  const auto loops = static_cast<uint32_t>(std::max(1, options.loops));
+  const uint32_t in_process = part.index / options.workers % loops;
+  return std::max(1u, ShareOf(options.max_connections, in_process, loops));
+}
+
 // Counts a request once against limit and warm-up; false: the limit is reached.
 bool Loop::Count(Request* request) {
   if (request->counted || (options_.max_requests == 0 && options_.warm_up_requests == 0)) return true;

@@ -38,6 +38,7 @@ void Loop::OpenLink(uint32_t target, const Request* request) {
     ++busy_;
   }
   links_.push_back(std::move(owned));
+  ++links_to_[target];
   LoopLive::Add(live_.connections, 1);
   const Connection::Io io = link->connection.Open(targets_[target]);
   if (io == Connection::Io::kLost) return FailConnect(link);
@@ -95,18 +96,64 @@ void Loop::FailConnect(Link* link) {
 }
 
 void Loop::Release(Link* link, int64_t now) {
-  std::deque<Request>& waiting = waiting_[link->target];
   link->idle_since = now;
   link->idle = true;
   idle_[link->target].push_back(link);
-  if (!waiting.empty()) {
-    const Request request = waiting.front();
-    waiting.pop_front();
-    ready_.push_front(request);
+  WakeWaiting(link->target);
+}
+
+// At the limit an idle connection to another server gives its place, of the server with the most of them the
+// one that was used longest ago. False: none is idle.
+bool Loop::MakeRoom() {
+  std::vector<Link*>* most = &idle_[0];
+  for (std::vector<Link*>& idle : idle_) {
+    if (idle.size() > most->size()) most = &idle;
   }
+  if (most->empty()) return false;
+  Bury(most->front(), false);
+  return true;
+}
+
+void Loop::Wait(uint32_t target, const Request& request) {
+  std::deque<Request>& waiting = waiting_[target];
+  if (request.waited) return waiting.push_front(request);
+  LoopLive::Add(live_.waited_for_connection, 1);
+  waiting.push_back(request);
+  waiting.back().waited = true;
+  waiting.back().wait_order = wait_order_++;
+}
+
+// A connection to `freed` became idle or was closed: one request that waits takes its place. The server with
+// the fewest connections goes first, so that each that is asked keeps its share and none is starved; among
+// equals who has waited longest.
+void Loop::WakeWaiting(uint32_t freed) {
+  std::deque<Request>* next = nullptr;
+  uint32_t fewest = 0;
+  for (uint32_t target = 0; target < waiting_.size(); ++target) {
+    std::deque<Request>& waiting = waiting_[target];
+    if (waiting.empty()) continue;
+    // The place that is given away counts for nobody; a closed one does not any more.
+    const uint32_t links = links_to_[target] - (target == freed && !idle_[target].empty() ? 1 : 0);
+    if (next != nullptr &&
+        (links > fewest || (links == fewest && waiting.front().wait_order > next->front().wait_order)))
+      continue;
+    next = &waiting;
+    fewest = links;
+  }
+  if (next == nullptr) return;
+  ready_.push_front(next->front());
+  next->pop_front();
 }
 
 void Loop::CloseLink(Link* link, bool reset) {
+  const uint32_t target = link->target;
+  Bury(link, reset);
+  WakeWaiting(target);  // a place is free
+}
+
+// Closes without anybody taking the place.
+void Loop::Bury(Link* link, bool reset) {
+  --links_to_[link->target];
   if (link->idle) {
     std::vector<Link*>& idle = idle_[link->target];
     idle.erase(std::remove(idle.begin(), idle.end(), link), idle.end());
@@ -122,14 +169,6 @@ void Loop::CloseLink(Link* link, bool reset) {
     links_[index]->index = index;
   }
   links_.pop_back();
-  // A place is free: who waited for one goes first.
-  for (std::deque<Request>& waiting : waiting_) {
-    if (waiting.empty()) continue;
-    const Request request = waiting.front();
-    waiting.pop_front();
-    ready_.push_front(request);
-    break;
-  }
 }
 
 }  // namespace poolmark::load

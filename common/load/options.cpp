@@ -69,6 +69,20 @@ Status ValidateOptions(const LoadOptions& o) {
   return errors.empty() ? absl::OkStatus() : ToStatus(errors);
 }
 
+Status CheckConnections(const LoadOptions& o, int processes) {
+  if (o.mode != LoadOptions::Mode::kClosed || o.max_connections == 0) return absl::OkStatus();
+  // The first process has as many users as any.
+  const auto loops = static_cast<uint32_t>(o.loops);
+  const uint32_t parts = o.workers * loops * static_cast<uint32_t>(processes);
+  uint32_t users = 0;
+  for (uint32_t loop = 0; loop < loops; ++loop) users += ShareOf(o.users, o.worker + o.workers * loop, parts);
+  if (users <= o.max_connections) return absl::OkStatus();
+  return InvalidInput("load",
+                      "concurrency " + std::to_string(o.users) + " cannot be held: " + std::to_string(users) +
+                          " users of one process share " + std::to_string(o.max_connections) + " connections",
+                      "raise --max-connections to " + std::to_string(users) + " or lower the concurrency");
+}
+
 int DefaultLoops(const LoadOptions& o, int cores, int processes) {
   constexpr double kUsers = 10'000, kRequestsPerSecond = 2'000;
   const double parts = std::max(1.0, static_cast<double>(o.workers) * processes);

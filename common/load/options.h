@@ -74,6 +74,14 @@ struct LoadOptions {
 Status CheckHeaderName(std::string_view name);
 Status ValidateOptions(const LoadOptions& options);
 
+// Of `total` things that are dealt out in turn, those of part `index` of `count`.
+constexpr uint32_t ShareOf(uint32_t total, uint32_t index, uint32_t count) {
+  return total / count + (index < total % count ? 1 : 0);
+}
+// Refuses a closed loop whose users would wait for each other's connections: the concurrency would not be the
+// one that was asked for. `loops` is set.
+Status CheckConnections(const LoadOptions& options, int processes);
+
 // One loop carries tens of thousands of requests a second, and on a machine that it shares with others it is
 // more punctual than several: one for every 10 000 users or 2 000 requests a second of this process's part,
 // at most its share of the cores (docs/performance.md has the figures).
