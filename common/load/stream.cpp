@@ -165,9 +165,10 @@ void StreamReader::Fail(Outcome outcome, std::string error) {
 void StreamReader::Closed(int64_t now, std::string_view error) {
   now_ = now;
   if (ended_) return;
+  if (done_) return Finish(now);  // all was said: however the connection ends
   if (!error.empty()) {
     Fail(Outcome::kReset, std::string(error));
-  } else if (parser_.Closed() == http::ResponseParser::Step::kError && !done_) {
+  } else if (parser_.Closed() == http::ResponseParser::Step::kError) {
     Fail(answered() ? Outcome::kTruncated : Outcome::kReset, parser_.error());
   }
   Finish(now);
@@ -176,7 +177,7 @@ void StreamReader::Closed(int64_t now, std::string_view error) {
 void StreamReader::Abort(Outcome outcome, int64_t now, std::string error) {
   if (ended_) return;
   now_ = now;
-  Fail(outcome, std::move(error));
+  if (!done_) Fail(outcome, std::move(error));
   Finish(now);
 }
 

@@ -25,7 +25,8 @@ class StreamReader {
   void Begin(RequestRecord* record, std::string* answer);
   // Bytes read at `now`; the kernel's stamp, converted, where there is one.
   State Feed(std::string_view bytes, int64_t now, std::optional<int64_t> kernel);
-  // The peer closed, or the connection was lost (`error` says how, "" for an orderly close).
+  // The peer closed, or the connection was lost (`error` says how, "" for an orderly close). After [DONE] the
+  // answer is whole either way, and by Abort too: one rule for all ends.
   void Closed(int64_t now, std::string_view error);
   // Ends the exchange from outside: stalled, deadline, cancelled, connect, reset.
   void Abort(Outcome outcome, int64_t now, std::string error);

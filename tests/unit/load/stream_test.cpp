@@ -57,6 +57,17 @@ TEST_CASE("the outcome of every kind of end") {
            {"[DONE] without finish", PlayBody(token + kDone), Outcome::kOk},
            {"two [DONE]", PlayBody(token + Event("[DONE]") + kDone), Outcome::kOk},
            {"closed after [DONE]", PlayBody(token + Event("[DONE]")), Outcome::kOk},
+           {"reset after [DONE]",
+            Play({{1, ChunkedHead()}, {10, token + Event("[DONE]")}}, "Connection reset by peer"),
+            Outcome::kOk},
+           {"closed after [DONE] without output", PlayBody(Event("[DONE]")), Outcome::kNoOutput},
+           {"reset after [DONE] without output",
+            Play({{1, ChunkedHead()}, {10, Event("[DONE]")}}, "Connection reset by peer"),
+            Outcome::kNoOutput},
+           {"error event, then [DONE] and a reset",
+            Play({{1, ChunkedHead()}, {2, Event(R"({"error":{"message":"died"}})") + Event("[DONE]")}},
+                 "Connection reset by peer"),
+            Outcome::kErrorEvent},
            {"last event without blank line",
             PlayBody(token + Chunk("data: [DONE]") + std::string(kLastChunk)), Outcome::kOk},
            {"neither", PlayBody(token + std::string(kLastChunk)), Outcome::kTruncated},
@@ -100,6 +111,22 @@ TEST_CASE("the outcome of every kind of end") {
   }
   CHECK(PlayBody(token + Event(R"({"error":{"message":"died"}})") + kDone).error == "died");
   CHECK(PlayBody(token + Chunk("event: error\n: died\n\n") + kDone).error == "died");
+}
+
+TEST_CASE("after [DONE] an answer is whole, whatever ends the exchange") {
+  for (const bool done : {false, true}) {
+    for (const Outcome outcome :
+         {Outcome::kDeadline, Outcome::kStalled, Outcome::kCancelled, Outcome::kReset}) {
+      RequestRecord record;
+      StreamReader reader;
+      reader.Begin(&record, nullptr);
+      reader.Feed(ChunkedHead() + Event(Content(" a")) + (done ? Event("[DONE]") : ""), 5, std::nullopt);
+      reader.Abort(outcome, 9, "from outside");
+      CHECK(OutcomeName(record.outcome) == OutcomeName(done ? Outcome::kOk : outcome));
+      CHECK(record.error.empty() == done);
+      CHECK_FALSE(reader.reusable());
+    }
+  }
 }
 
 TEST_CASE("a connection is used again only after a complete answer that allows it") {
