@@ -47,7 +47,10 @@ void AddLoad(CLI::App& app, int& exit_code) {
                    "Directories of load workers of one plan; their results become one in --out")
       ->delimiter(',');
   load->add_option("--from", a.from, "Export the records of this directory, without a load");
-  load->add_option("--url", a.urls, "Base URL, with or without /v1; several share the sessions")
+  load->add_option(
+          "--url", a.urls,
+          "Base URL, with or without /v1: http://HOST:PORT, https://…, HOST:PORT or unix:/run/x.sock; "
+          "several (with commas) share the sessions")
       ->delimiter(',');
   load->add_option("--model", a.model, "Model name, as the server lists it");
   load->add_option("--metrics", a.metrics,
@@ -80,7 +83,9 @@ void AddLoad(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   load->add_option("--keep-alive", a.keep_alive, "Connections idle for longer are not used again")
       ->capture_default_str();
-  load->add_option("--max-connections", a.max_connections, "Limit of open connections of each process");
+  load->add_option(
+      "--max-connections", a.max_connections,
+      "Limit of open connections of each process, over all URLs; of a closed loop not below its users");
   load->add_option("--retry-attempts", a.retry_attempts,
                    "Attempts for a request in all; 1: nothing is sent twice")
       ->capture_default_str();

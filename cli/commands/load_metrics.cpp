@@ -1,25 +1,19 @@
 #include "cli/commands/load_metrics.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/load/token_sources.h"
 #include "common/prom/totals.h"
 #include "common/stats/attribution.h"
 
 namespace poolmark::cli {
 namespace {
 
-struct Part {
-  const char* name;  // null: as the engines are, `gpu_is`
-  const char* key;
-  double stats::TokenSources::*tokens;
-};
-constexpr Part kParts[] = {{nullptr, "gpu", &stats::TokenSources::gpu},
-                           {"host memory", "host", &stats::TokenSources::host},
-                           {"storage", "storage", &stats::TokenSources::storage},
-                           {"remote KV", "remote", &stats::TokenSources::remote},
-                           {"computed", "computed", &stats::TokenSources::computed},
-                           {"not attributed", "not_attributed", &stats::TokenSources::not_attributed}};
+// In the order of load::TokenSourceNames().
+constexpr double stats::TokenSources::*kParts[] = {
+    &stats::TokenSources::gpu,    &stats::TokenSources::host,     &stats::TokenSources::storage,
+    &stats::TokenSources::remote, &stats::TokenSources::computed, &stats::TokenSources::not_attributed};
 
 Result<prom::Page> FetchPage(http::Client* client, const http::Url& url) {
   http::Request request;
@@ -31,17 +25,10 @@ Result<prom::Page> FetchPage(http::Client* client, const http::Url& url) {
   return prom::ParseText(response.body);
 }
 
-// M7: an engine without a GPU has a cache of its own. A page does not say what its engine runs on; these two
-// run without one, or cannot tell.
-bool HasGpu(const std::string& dialect) {
-  return dialect != "llama-cpp" && dialect != "sim";
-}
-
-template <class... Args>
-std::string Line(const char* format, Args... args) {
-  char text[256];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
+// The simulated engine speaks vLLM's dialect and says what it is.
+bool IsSimulated(const prom::Page& page) {
+  return std::any_of(page.samples.begin(), page.samples.end(),
+                     [](const prom::Sample& sample) { return sample.name == "poolmark_sim_info"; });
 }
 
 }  // namespace
@@ -50,10 +37,12 @@ Result<std::unique_ptr<MetricsReader>> MetricsReader::Open(const std::vector<std
   std::unique_ptr<MetricsReader> reader(new MetricsReader);
   for (const std::string& url : urls) {
     Engine engine;
-    POOLMARK_ASSIGN_OR_RETURN(engine.url, http::ParseUrl(url));
+    const bool has_scheme = url.find("://") != std::string::npos || url.starts_with("unix:");
+    POOLMARK_ASSIGN_OR_RETURN(engine.url, http::ParseUrl(has_scheme ? url : "http://" + url));
     if (engine.url.target == "/") engine.url.target = "/metrics";
     POOLMARK_ASSIGN_OR_RETURN(const prom::Page page, FetchPage(reader->client_.get(), engine.url));
     engine.dialect = prom::DialectOf(page);
+    engine.simulated = IsSimulated(page);
     if (engine.dialect.empty()) {
       return InvalidInput(url, "has no series of an engine that poolmark knows",
                           "give the /metrics of vLLM, SGLang, TensorRT-LLM, llama.cpp or poolmark-sim");
@@ -98,9 +87,13 @@ Json MetricsReader::ToJson(const load::Summary& summary) const {
     stats::EngineFacts one;
     one.process = engine.url.ToString();
     one.dialect = engine.dialect;
-    one.has_gpu = HasGpu(engine.dialect);
+    // M7: an engine without a GPU has a cache of its own. A page does not say what its engine runs on; these
+    // two have none, or cannot tell.
+    one.has_gpu = engine.dialect != "llama-cpp" && !engine.simulated;
     one.unreadable = engine.failure;
     one.deltas = prom::Difference(engine.start, engine.end);
+    one.reset =
+        std::any_of(one.deltas.begin(), one.deltas.end(), [](const auto& delta) { return delta.second < 0; });
     facts.push_back(std::move(one));
   }
   const auto sources = AttributionOf(facts, summary);
@@ -109,36 +102,18 @@ Json MetricsReader::ToJson(const load::Summary& summary) const {
   for (const stats::EngineAttribution& engine : sources.engines) own += engine.engine_cache_label ? 1 : 0;
   json["gpu_is"] = own == 0 ? "GPU cache" : own == engines_.size() ? "engine cache" : "GPU or engine cache";
   for (const Engine& engine : engines_)
-    json["engines"].push_back({{"url", engine.url.ToString()}, {"dialect", engine.dialect}});
+    json["engines"].push_back(
+        {{"url", engine.url.ToString()}, {"dialect", engine.dialect}, {"simulated", engine.simulated}});
   if (!sources.total.has_value()) {
     json["total"] = {{"not_measured", sources.total.reason()}};
     return json;
   }
   json["total"] = {{"prompt", (*sources.total).prompt}};
-  for (const Part& part : kParts) json["total"][part.key] = (*sources.total).*part.tokens;
+  const auto& names = load::TokenSourceNames();
+  for (size_t i = 0; i < names.size(); ++i) json["total"][names[i].key] = (*sources.total).*kParts[i];
   if (sources.closure_error.has_value()) json["closure_error"] = *sources.closure_error;
   if (sources.client_difference.has_value()) json["client_difference"] = *sources.client_difference;
   return json;
-}
-
-std::string MetricsReader::Text(const load::Summary& summary) const {
-  const Json json = ToJson(summary);
-  std::string out = "\nprompt tokens by source, by the engines' own counters\n";
-  const Json& total = json["total"];
-  if (total.contains("not_measured")) {
-    out += "  not measured: " + total["not_measured"].get<std::string>() + "\n";
-  } else {
-    const double prompt = total["prompt"].get<double>();
-    for (const Part& part : kParts) {
-      const double tokens = total[part.key].get<double>();
-      const std::string name = part.name != nullptr ? part.name : json["gpu_is"].get<std::string>();
-      out +=
-          Line("  %-19s %12.0f  %6.2f %%\n", name.c_str(), tokens, prompt > 0 ? tokens / prompt * 100 : 0.0);
-    }
-    out += Line("  %-19s %12.0f\n", "prompt tokens", prompt);
-  }
-  for (const auto& note : json["notes"]) out += "  note: " + note.get<std::string>() + "\n";
-  return out;
 }
 
 }  // namespace poolmark::cli

@@ -22,7 +22,7 @@ class MetricsReader {
   void ReadStart();
   void ReadEnd();
 
-  std::string Text(const load::Summary& summary) const;
+  // As load.json keeps it (common/load/token_sources.h).
   Json ToJson(const load::Summary& summary) const;
 
  private:
@@ -30,6 +30,7 @@ class MetricsReader {
   struct Engine {
     http::Url url;
     std::string dialect;
+    bool simulated = false;
     Totals start, end;
     std::string failure;
   };

@@ -166,15 +166,12 @@ load::QuickOptions ReadQuick(const LoadArguments& a) {
   return quick;
 }
 
-Status PrintSummary(const LoadArguments& a, const load::Summary& summary, const MetricsReader* metrics) {
+Status PrintSummary(const LoadArguments& a, const load::Summary& summary) {
   if (a.output == "json") {
-    Json json = load::SummaryJson(summary);
-    if (metrics != nullptr) json["prompt_token_sources"] = metrics->ToJson(summary);
-    POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(json, 2));
+    POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(load::SummaryJson(summary), 2));
     std::printf("%s\n", text.c_str());
   } else {
     std::printf("%s", load::SummaryText(summary).c_str());
-    if (metrics != nullptr) std::printf("%s", metrics->Text(summary).c_str());
     if (!a.out.empty() && summary.files_error.empty())
       std::printf("records             %s\n", JoinPath(a.out, "requests.jsonl.zst").c_str());
   }
@@ -235,9 +232,12 @@ Result<load::LoadResult> RunQuickLoad(const LoadArguments& a, MetricsReader* met
       if (std::string_view(tick.phase) != "warm-up") metrics->ReadStart();
       if (show) show(tick);
     };
+    settings.prompt_token_sources = [metrics](const load::Summary& summary) {
+      metrics->ReadEnd();
+      return DumpJson(metrics->ToJson(summary));
+    };
   }
   Result<load::LoadResult> result = load::RunLoad(options, *source, settings);
-  if (metrics != nullptr) metrics->ReadEnd();
   if (line_open) std::fprintf(stderr, "\n");
   return result;
 }
@@ -253,9 +253,9 @@ int RunLoadCommand(const LoadArguments& a) {
   }
   if (!a.plan.empty()) return RunPlanFile(a);
   if (a.find_knee) return RunKneeSearch(a);
-  std::unique_ptr<MetricsReader> metrics;
   Result<load::Summary> summary = [&]() -> Result<load::Summary> {
     if (!a.merge.empty()) return Merge(a);
+    std::unique_ptr<MetricsReader> metrics;
     if (!a.metrics.empty()) {
       POOLMARK_ASSIGN_OR_RETURN(metrics, MetricsReader::Open(a.metrics));
     }
@@ -263,8 +263,7 @@ int RunLoadCommand(const LoadArguments& a) {
     return std::move(result.summary);
   }();
   if (!summary.ok()) return LoadFailed(summary.status());
-  if (const Status printed = PrintSummary(a, *summary, metrics.get()); !printed.ok())
-    return LoadFailed(printed);
+  if (const Status printed = PrintSummary(a, *summary); !printed.ok()) return LoadFailed(printed);
   if (std::fflush(stdout) != 0) return LoadFailed(FromErrno("stdout", "writing the summary", errno));
   if (!summary->files_error.empty())
     std::fprintf(stderr, "poolmark load: %s\n", summary->files_error.c_str());

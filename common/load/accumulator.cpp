@@ -11,6 +11,12 @@ std::optional<double> TimePerOutputToken(const RequestRecord& record) {
   return static_cast<double>(*record.last_output - *record.first_output) / static_cast<double>(tokens);
 }
 
+std::optional<double> GapPercentile(const Accumulator& records, double share) {
+  const std::optional<double> value = records.gaps->Percentile(share);
+  if (!value.has_value()) return std::nullopt;
+  return std::clamp(*value, static_cast<double>(records.min_gap), static_cast<double>(records.max_gap));
+}
+
 void Accumulator::Add(const RequestRecord& record, int64_t window_start) {
   RequestFigures figures;
   figures.window_time = record.window_time();
@@ -55,6 +61,7 @@ void Accumulator::Add(const RequestRecord& record, int64_t window_start) {
     const int64_t gap = record.events[i].at - record.events[i - 1].at;
     gaps->Add(gap);
     gap_sum += static_cast<double>(gap);
+    min_gap = std::min(min_gap, gap);
     max_gap = std::max(max_gap, gap);
     ++gap_count;
   }
@@ -69,6 +76,7 @@ void Accumulator::Merge(Accumulator other) {
   gaps->Merge(*other.gaps);
   gap_sum += other.gap_sum;
   gap_count += other.gap_count;
+  min_gap = std::min(min_gap, other.min_gap);
   max_gap = std::max(max_gap, other.max_gap);
   last_end = std::max(last_end, other.last_end);
   for (int i = 0; i < kOutcomes; ++i) {

@@ -202,6 +202,9 @@ void AddClient(const Json& json, ClientFigures* client) {
   client->abandoned_turns += json.at("abandoned_turns").get<uint64_t>();
   client->waited_for_connection += json.at("waited_for_connection").get<uint64_t>();
   client->users_without_session += json.at("users_without_session").get<uint64_t>();
+  worst(json.at("connection_wait_max_ms"), &client->connection_wait_max_ms);
+  worst(json.at("processor_wait_share"), &client->processor_wait_share);
+  client->stale_requests += json.at("stale_requests").get<uint64_t>();
   client->events += json.at("events").get<uint64_t>();
   client->bytes_in += json.at("bytes_in").get<uint64_t>();
   const Json& ran_out = json.at("ran_out_of_sessions_at_s");

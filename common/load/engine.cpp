@@ -67,7 +67,10 @@ class Run {
       return started;
     }
     Watch();
-    POOLMARK_RETURN_IF_ERROR(JoinAll());
+    if (const Status joined = JoinAll(); !joined.ok()) {
+      files_.KeepTorn();
+      return joined;
+    }
     return Finish();
   }
 
@@ -160,8 +163,9 @@ class Run {
                         (name != nullptr ? std::string(" (SIG") + name + ")" : std::string()) +
                         ", so that the load has no result",
                     "look for who sent it (the kernel does when memory runs out: dmesg); what the processes "
-                    "recorded is in " +
-                        JoinPath(settings_.out_dir, "requests.*.part.jsonl.zst*"));
+                    "recorded stays in " +
+                        JoinPath(settings_.out_dir, "requests.*.jsonl.zst") +
+                        " for `poolmark cat`, until the next load there");
   }
 
   Status CheckChildren() {
@@ -267,6 +271,10 @@ class Run {
                               DescribeLoad(options_, settings_.processes, settings_.start_at_wall,
                                            settings_.slo, settings_.source, settings_.source_notes));
     CheckPromptLengths(&result.summary);
+    if (settings_.prompt_token_sources) {
+      POOLMARK_ASSIGN_OR_RETURN(result.summary.prompt_token_sources,
+                                settings_.prompt_token_sources(result.summary));
+    }
     if (interrupted_)
       result.summary.notes.push_back("the load was interrupted; all that was sent is in the records");
     if (!files_.lost().ok()) {
@@ -372,13 +380,18 @@ class Run {
 }  // namespace
 
 Result<LoadResult> RunLoad(LoadOptions options, SessionSource& source, const RunSettings& settings) {
-  if (options.loops == 0) options.loops = DefaultLoops(options, CoresAllowed(), settings.processes);
-  if (options.mode == LoadOptions::Mode::kClosed)
-    options.loops = std::max(1, std::min(options.loops, static_cast<int>(options.users)));
-  POOLMARK_RETURN_IF_ERROR(ValidateOptions(options));
   if (settings.processes < 1 || settings.processes > 64) {
     return InvalidInput("load", std::to_string(settings.processes) + " processes are not between 1 and 64");
   }
+  if (options.loops == 0) options.loops = DefaultLoops(options, CoresAllowed(), settings.processes);
+  // No loop without a user or a connection of its own.
+  if (options.mode == LoadOptions::Mode::kClosed)
+    options.loops = std::max(1, std::min(options.loops, static_cast<int>(options.users)));
+  if (options.max_connections > 0)
+    options.loops =
+        static_cast<int>(std::min<uint32_t>(static_cast<uint32_t>(options.loops), options.max_connections));
+  POOLMARK_RETURN_IF_ERROR(ValidateOptions(options));
+  POOLMARK_RETURN_IF_ERROR(CheckConnections(options, settings.processes));
   Run run(options, source, settings);
   return run.Go();
 }

@@ -39,6 +39,8 @@ struct RunSettings {
   Nanoseconds tick_every = std::chrono::seconds(1);
   std::function<void(const Tick&)> on_tick;
   std::function<void(Nanoseconds wall)> on_start;  // time 0 is set
+  // Asked once, after the drain: where the engines' prompt tokens came from, as JSON (token_sources.h).
+  std::function<Result<std::string>(const Summary&)> prompt_token_sources;
   // Set by a signal handler: 1 lets requests in flight end, 2 cuts them off.
   const std::atomic<int>* stop = nullptr;
 };

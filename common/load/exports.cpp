@@ -6,6 +6,7 @@
 #include "common/base/files.h"
 #include "common/load/export_data.h"
 #include "common/load/record_codec.h"
+#include "common/load/summary.h"
 
 namespace poolmark::load {
 namespace {
@@ -15,6 +16,7 @@ Result<ExportData> Read(const std::string& directory) {
   const std::string path = JoinPath(directory, "load.json");
   POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   POOLMARK_ASSIGN_OR_RETURN(data.json, ParseJson(text, path));
+  POOLMARK_RETURN_IF_ERROR(CheckLoadVersion(data.json, path));
   try {
     data.started_wall = data.json.at("started_wall_ns").get<int64_t>();
     data.window_start = data.json.at("window_ns").at("start").get<int64_t>();

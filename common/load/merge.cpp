@@ -43,8 +43,9 @@ Result<Worker> ReadWorker(const std::string& directory) {
   const std::string path = JoinPath(directory, "load.json");
   POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   POOLMARK_ASSIGN_OR_RETURN(worker.json, ParseJson(text, path));
+  POOLMARK_RETURN_IF_ERROR(CheckLoadVersion(worker.json, path));
   for (const char* key : {"started_wall_ns", "window_ns", "client", "load"}) {
-    if (!worker.json.is_object() || !worker.json.contains(key))
+    if (!worker.json.contains(key))
       return InvalidInput(path, std::string("it has no '") + key + "'",
                           "give directories that `poolmark load --plan` of this version wrote");
   }

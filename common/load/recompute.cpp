@@ -9,7 +9,7 @@
 namespace poolmark::load {
 namespace {
 
-// What records alone give. Percentiles of gaps are bounds of buckets, the same in both.
+// What records alone give. Percentiles of gaps are of buckets, the same in both.
 constexpr const char* kFromRecords[] = {
     "window",
     "requests",
@@ -73,6 +73,7 @@ Result<Recomputed> ReadLoad(const std::string& directory) {
   const std::string path = JoinPath(directory, "load.json");
   POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   POOLMARK_ASSIGN_OR_RETURN(load.stored, ParseJson(text, path));
+  POOLMARK_RETURN_IF_ERROR(CheckLoadVersion(load.stored, path));
   try {
     const Json& json = load.stored;
     const Json& bounds = json.at("window_ns");
@@ -87,6 +88,9 @@ Result<Recomputed> ReadLoad(const std::string& directory) {
     load.summary.interrupted = json.at("interrupted").get<bool>();
     load.summary.warnings = json.at("warnings").get<std::vector<std::string>>();
     load.summary.notes = json.at("notes").get<std::vector<std::string>>();
+    if (const auto sources = json.find("prompt_token_sources"); sources != json.end()) {
+      POOLMARK_ASSIGN_OR_RETURN(load.summary.prompt_token_sources, DumpJson(*sources));
+    }
     if (const Json& slo = json.at("load").at("slo"); !slo.is_null()) {
       POOLMARK_ASSIGN_OR_RETURN(load.summary.slo, SloOfJson(slo));
     }
@@ -115,6 +119,7 @@ Status RecomputeLoad(const std::string& directory, const std::function<void(cons
   load->summary.interrupted = stored.interrupted;
   load->summary.warnings = stored.warnings;
   load->summary.notes = stored.notes;
+  load->summary.prompt_token_sources = stored.prompt_token_sources;
   const Json computed = SummaryJson(load->summary);
   for (const char* key : kFromRecords) {
     if (!computed.contains(key) && !load->stored.contains(key)) continue;

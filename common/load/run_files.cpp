@@ -57,6 +57,15 @@ void RunFiles::RemoveParts() const {
   }
 }
 
+void RunFiles::KeepTorn() const {
+  if (directory_.empty()) return;
+  for (int process = 0; process < processes_; ++process) {
+    const std::string path = RecordPath(process);
+    std::error_code none;  // a process that ended well left no such file
+    std::filesystem::rename(path + ".tmp", PartialRecords(path), none);
+  }
+}
+
 void RunFiles::Lost(const Status& why) {
   if (lost_.ok()) lost_ = why;
 }

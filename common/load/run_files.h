@@ -22,6 +22,8 @@ class RunFiles {
   std::string RecordPath(int process) const;
   // Of a load that did not begin: its empty files of records.
   void RemoveParts() const;
+  // What a process that died had written, as PartialRecords().
+  void KeepTorn() const;
   // Not all that was measured is in the files; the first reason is kept.
   void Lost(const Status& why);
   const Status& lost() const { return lost_; }

@@ -56,15 +56,13 @@ std::optional<Distribution> GapDistribution(const Accumulator& records) {
   gap.count = records.gap_count;
   gap.mean = records.gap_sum / static_cast<double>(records.gap_count) / kMillisecond;
   const auto quantile = [&](double share) {
-    return std::min(static_cast<double>(records.max_gap),
-                    static_cast<double>(records.gaps->Quantile(share).value_or(0))) /
-           kMillisecond;
+    return GapPercentile(records, share).value_or(0) / kMillisecond;
   };
   gap.p50 = quantile(0.5);
   gap.p90 = quantile(0.9);
   gap.p95 = quantile(0.95);
   gap.p99 = quantile(0.99);
-  gap.min = quantile(0);
+  gap.min = static_cast<double>(records.min_gap) / kMillisecond;
   gap.max = static_cast<double>(records.max_gap) / kMillisecond;
   return gap;
 }
@@ -290,6 +288,10 @@ Summary Summarize(const Accumulator& records, const WindowBounds& window, const 
 Result<Slo> ParseSlo(std::string_view text) {
   Slo slo;
   slo.name = std::string(text);
+  const auto twice = [&](std::string_view key) {
+    return InvalidInput("slo '" + std::string(text) + "'", std::string(key) + " is given twice",
+                        "give each limit once");
+  };
   std::string_view rest = text;
   while (!rest.empty()) {
     const size_t comma = rest.find(',');
@@ -305,6 +307,7 @@ Result<Slo> ParseSlo(std::string_view text) {
         return InvalidInput("slo '" + std::string(text) + "'",
                             "share '" + value + "' is not above 0 and at most 1", "write share=0.99");
       }
+      if (slo.share.has_value()) return twice(key);
       slo.share = share;
       continue;
     }
@@ -316,6 +319,7 @@ Result<Slo> ParseSlo(std::string_view text) {
       return InvalidInput("slo '" + std::string(text) + "'", "'" + std::string(part) + "' is no limit",
                           "write ttft=2s,tpot=100ms,latency=10s,share=0.99, each of them optional");
     }
+    if (limit->has_value()) return twice(key);
     POOLMARK_ASSIGN_OR_RETURN(*limit, ParseDuration(part.substr(equals + 1)));
   }
   if (!slo.ttft.has_value() && !slo.time_per_output_token.has_value() && !slo.latency.has_value()) {

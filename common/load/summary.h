@@ -14,6 +14,11 @@
 
 namespace poolmark::load {
 
+// The schema_version of load.json that is written and read.
+inline constexpr int kLoadSchemaVersion = 1;
+// Refuses another version with what is read and what is known.
+Status CheckLoadVersion(const Json& json, const std::string& path);
+
 // Milliseconds; percentiles by linear interpolation between closest ranks (M3).
 struct Distribution {
   uint64_t count = 0;
@@ -88,7 +93,8 @@ struct Summary {
   bool client_limited = false;        // the program was too slow for this load: figures are marked
   std::vector<std::string> warnings;  // the methodology's three and no others
   std::vector<std::string> notes;
-  std::string load_json;  // what the load was (describe.h), as JSON; "": not said
+  std::string load_json;             // what the load was (describe.h), as JSON; "": not said
+  std::string prompt_token_sources;  // token_sources.h, as JSON; "": no engine was asked
 };
 
 struct WindowBounds {

@@ -5,6 +5,7 @@
 
 #include "common/base/printable.h"
 #include "common/load/summary.h"
+#include "common/load/token_sources.h"
 
 namespace poolmark::load {
 namespace {
@@ -35,7 +36,7 @@ Json Definitions() {
       {"time_per_output_token_ms",
        "(last output - first output) / (output tokens - tokens of the first event), for each request"},
       {"inter_token_latency_ms",
-       "gaps between output events, all requests pooled; percentiles are upper bounds of buckets 1.6 % wide"},
+       "gaps between output events, all requests pooled; percentiles from counts in buckets 0.1 % wide"},
       {"latency_ms", "from the same start as ttft_ms to the last event with output"},
       {"percentiles",
        "linear interpolation between closest ranks, over the successful requests that start in the window"},
@@ -59,7 +60,7 @@ Json SummaryJson(const Summary& s) {
   }
   const ClientFigures& c = s.client;
   Json json = {
-      {"schema_version", 1},
+      {"schema_version", kLoadSchemaVersion},
       {"window",
        {{"start_s", Round(s.window_start_s)}, {"length_s", Round(s.window_s)}, {"whole_run", s.whole_run}}},
       {"load_s", Round(s.load_s)},
@@ -134,6 +135,10 @@ Json SummaryJson(const Summary& s) {
       {"bytes_in", c.bytes_in}};
   const auto load = ParseJson(s.load_json.empty() ? "null" : s.load_json);
   json["load"] = load.ok() ? *load : Json(nullptr);
+  if (!s.prompt_token_sources.empty()) {
+    if (const auto sources = ParseJson(s.prompt_token_sources); sources.ok())
+      json["prompt_token_sources"] = *sources;
+  }
   json["warnings"] = s.warnings;
   json["notes"] = s.notes;
   json["definitions"] = Definitions();
@@ -172,7 +177,7 @@ std::string SummaryText(const Summary& s) {
       s.output_tokens_per_second);
   if (!s.goodput.empty()) {
     add("goodput             %.2f requests/s (%.1f %%) within %.200s", s.goodput[0].per_second,
-        100 * s.goodput[0].share, s.slo->name.c_str());
+        100 * s.goodput[0].share, Printable(s.slo->name).c_str());
     if (s.slo->share.has_value() && s.requests > 0)
       add("; %g %% are asked for: %s", 100 * *s.slo->share,
           s.goodput[0].share >= *s.slo->share ? "met" : "not met");
@@ -208,11 +213,28 @@ std::string SummaryText(const Summary& s) {
       c.achieved_concurrency, static_cast<unsigned long long>(c.max_in_flight), c.cpu_seconds,
       static_cast<double>(c.max_rss_bytes) / 1048576, static_cast<unsigned long long>(c.connections));
   if (!s.files_error.empty())
-    out += "error: the files are not complete, the figures above are: " + s.files_error + "\n";
-  for (const std::string& warning : s.warnings) out += "warning: " + warning + "\n";
-  for (const std::string& note : s.notes) out += "note: " + note + "\n";
+    out += "error: the files are not complete, the figures above are: " + Printable(s.files_error) + "\n";
+  // Names of files, servers and tokenizers are in them.
+  for (const std::string& warning : s.warnings) out += "warning: " + Printable(warning) + "\n";
+  for (const std::string& note : s.notes) out += "note: " + Printable(note) + "\n";
   if (s.client_limited) out += "* includes the client's own delay\n";
+  if (!s.prompt_token_sources.empty()) {
+    if (const auto sources = ParseJson(s.prompt_token_sources); sources.ok())
+      out += TokenSourcesText(*sources);
+  }
   return out;
+}
+
+Status CheckLoadVersion(const Json& json, const std::string& path) {
+  if (!json.is_object()) return InvalidInput(path, "it is no object");
+  const auto version = json.find("schema_version");
+  if (version == json.end()) return InvalidInput(path, "it has no schema_version");
+  if (version->is_number_integer() && *version == kLoadSchemaVersion) return absl::OkStatus();
+  return Precondition(path,
+                      "its schema_version is " +
+                          version->dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 40) +
+                          ", and this program reads " + std::to_string(kLoadSchemaVersion),
+                      "use the version of poolmark that wrote it");
 }
 
 }  // namespace poolmark::load

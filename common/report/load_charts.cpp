@@ -27,14 +27,13 @@ Points Curve(const LoadReport& report, Get get) {
   return stats::PercentileCurve(values);
 }
 
-// Gaps are kept as counts: the curve is that of their buckets' upper bounds, 1.6 % wide.
+// Gaps are kept as counts in buckets 0.1 % wide.
 Points GapCurve(const LoadReport& report) {
   const load::Accumulator& records = report.load.records;
   Points points;
   if (records.gap_count == 0) return points;
   const auto at = [&](double share) {
-    const auto bound = records.gaps->Quantile(share).value_or(0);
-    points.emplace_back(share, static_cast<double>(std::min(bound, records.max_gap)) / 1e9);
+    points.emplace_back(share, load::GapPercentile(records, share).value_or(0) / 1e9);
   };
   for (int i = 0; i < 100; ++i) at(i / 100.0);
   for (const double share : {0.995, 0.999, 1.0}) at(share);

@@ -1,6 +1,7 @@
 // The page of a load of its own.
 #include <cstdio>
 
+#include "common/load/token_sources.h"
 #include "common/report/format.h"
 #include "common/report/html.h"
 #include "common/report/load_report.h"
@@ -34,12 +35,13 @@ std::string LevelOf(const Json& load) {
   return "";
 }
 
-std::string Header(const LoadReport& report) {
+std::string Header(const LoadReport& report, bool simulated) {
   const Summary& s = report.load.summary;
   const Json& load = report.load.stored.at("load");
   std::string badges;
   if (s.client_limited) badges += Badge("client too slow: figures marked *", "bad") + " ";
   if (s.interrupted) badges += Badge("interrupted", "warn") + " ";
+  if (simulated) badges += Badge("simulated engine", "warn") + " ";
   if (s.ok == 0) badges += Badge("no request succeeded", "bad") + " ";
   if (!report.load.differences.empty()) badges += Badge("stored figures differ", "bad") + " ";
   if (badges.empty()) badges = Badge("measured", "good");
@@ -151,6 +153,27 @@ void Settings(const std::string& name, const Json& value, std::vector<std::vecto
                                     : value.dump(-1, ' ', false, Json::error_handler_t::replace))});
 }
 
+std::string TokenSources(const load::TokenSourceTable& table) {
+  std::string out = "<p>By the engines' own counters over the measured window";
+  out += table.simulated ? " " + Badge("simulated", "warn") + "</p>" : "</p>";
+  std::vector<std::vector<std::string>> rows;
+  if (!table.prompt.has_value()) {
+    out += "<p class=\"soft\">Not measured: " + EscapeHtml(table.prompt.reason()) + ".</p>";
+  } else {
+    for (const load::TokenSourceRow& row : table.rows)
+      rows.push_back(
+          {EscapeHtml(row.name), EscapeHtml(FormatValue(row.tokens, "tokens")),
+           *table.prompt > 0 ? EscapeHtml(FormatValue(row.tokens / *table.prompt, "share")) : "–"});
+    rows.push_back({"Prompt tokens", EscapeHtml(FormatValue(*table.prompt, "tokens")), ""});
+    out += Table("Prompt tokens by source", {"Source", "Tokens", "Share"}, rows);
+  }
+  std::string engines;
+  for (const std::string& engine : table.engines)
+    engines += (engines.empty() ? "" : ", ") + EscapeHtml(engine);
+  if (!engines.empty()) out += "<p class=\"soft\">Read from " + engines + ".</p>";
+  return out + Box("", "Notes", table.notes);
+}
+
 std::string Definitions(const Json& json) {
   std::vector<std::vector<std::string>> rows;
   Settings("", json.value("definitions", Json::object()), &rows);
@@ -169,8 +192,9 @@ std::vector<std::string> Differences(const LoadReport& report) {
 std::string LoadPage(const LoadReport& report) {
   const Summary& s = report.load.summary;
   const std::vector<Chart> charts = LoadCharts(report);
+  const auto sources = load::ReadTokenSources(report.load.stored.value("prompt_token_sources", Json()));
   std::vector<std::pair<std::string, std::string>> sections;
-  std::string body = Header(report) + "<main id=\"main\">\n";
+  std::string body = Header(report, sources.simulated) + "<main id=\"main\">\n";
   const auto section = [&](const std::string& id, const std::string& name, const std::string& content) {
     sections.emplace_back(id, name);
     body += "<section id=\"" + id + "\"><h2>" + name + "</h2>\n" + content + "</section>\n";
@@ -186,6 +210,7 @@ std::string LoadPage(const LoadReport& report) {
   section("results", "Results", results);
   section("latencies", "Latencies", Figures(s));
   section("outcomes", "Outcomes", Outcomes(s));
+  if (!s.prompt_token_sources.empty()) section("sources", "Prompt tokens by source", TokenSources(sources));
   section("client", "This client", Client(report));
   std::vector<std::vector<std::string>> settings;
   Settings("", report.load.stored.at("load"), &settings);

@@ -121,6 +121,18 @@ Json LoadSchema() {
                          {"required_share", OrNull("number")},
                          {"met", OrNull("boolean")}});
   p["client"] = Type("object");
+  // Where the engines' pages were given: tokens by source, or `not_measured` with the reason.
+  Json total = Numbers({"prompt", "gpu", "host", "storage", "remote", "computed", "not_attributed"});
+  total["properties"]["not_measured"] = Type("string");
+  p["prompt_token_sources"] =
+      Object({{"engines",
+               ListOf(Object(
+                   {{"url", Type("string")}, {"dialect", Type("string")}, {"simulated", Type("boolean")}}))},
+              {"gpu_is", Type("string")},
+              {"total", total},
+              {"closure_error", Type("number")},
+              {"client_difference", Type("number")},
+              {"notes", ListOf(Type("string"))}});
   p["load"] = Load();
   for (const char* texts : {"warnings", "notes"}) p[texts] = ListOf(Type("string"));
   p["definitions"] = Type("object");

@@ -1,5 +1,5 @@
 // What a load leaves behind: a page and figures that follow from its records, and figures even where the disk
-// is full or the search for the knee was interrupted.
+// is full.
 #include <sys/mount.h>
 
 #include <atomic>
@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "common/base/json.h"
-#include "common/report/knee_page.h"
 #include "common/report/load_report.h"
 #include "tests/component/load/fixture.h"
 #include "tests/component/load/program.h"
@@ -178,40 +177,6 @@ TEST_CASE("on a full disk the figures take the place of records", "[live]") {
   CHECK(partial);
   REQUIRE(stored.ok());
   CHECK((*ParseJson(*stored))["requests"] == 6000);
-}
-
-TEST_CASE("a search for the knee that is interrupted tells the levels that it measured", "[live][E5]") {
-  if (NoProgram()) return;
-  std::atomic<int> answered{0};
-  TokenServer server({.answer = [&](RawConnection& connection, const std::string&, int) {
-    // The third level never ends by itself.
-    if (++answered > 8) std::this_thread::sleep_for(milliseconds(200));
-    return connection.Write(ChunkedHead() +
-                            Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: "
-                                  "[DONE]\n\n") +
-                            "0\r\n\r\n");
-  }});
-  const TempDir dir;
-  std::vector<std::string> argv = {kProgram, "load"};
-  for (const std::string& word :
-       Quick(server, {"--find-knee", "--slo", "ttft=10s", "-n", "8", "--out", dir / "sweep", "-o", "json"}))
-    argv.push_back(word);
-  Process process(argv, dir / "run");
-  for (int i = 0; i < 3000 && answered < 10; ++i) std::this_thread::sleep_for(milliseconds(10));
-  process.Signal(SIGINT);
-  CHECK(process.Wait(60000).value_or(-1) == 130);
-  INFO(process.out() << process.err());
-  const Json printed = *ParseJson(process.out());
-  CHECK(printed["interrupted"] == true);
-  CHECK(printed["knee"].is_null());
-  CHECK(printed["levels"].size() >= 1);
-  CHECK(printed["highest_passed"].is_number());
-  CHECK(*ParseJson(*ReadFile(dir / "sweep/knee.json")) == printed);
-  const Done done = Poolmark({dir / "sweep"}, "report");
-  CHECK(done.code == 1);
-  CHECK(done.out.find("interrupted") != std::string::npos);
-  CHECK(report::KneeCharts(*report::ReadKneeReport(dir / "sweep")).size() == 1);
-  CHECK(ReadFile(dir / "sweep/report.html")->find("charts-data") != std::string::npos);
 }
 
 }  // namespace poolmark::load::test

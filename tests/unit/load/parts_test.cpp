@@ -1,4 +1,4 @@
-// The pure parts: histogram, arrivals, sessions, records, summary.
+// The pure parts: arrivals, sessions, records, summary.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -8,8 +8,6 @@
 #include "common/base/zstd_file.h"
 #include "common/load/accumulator.h"
 #include "common/load/arrivals.h"
-#include "common/load/histogram.h"
-#include "common/load/options.h"
 #include "common/load/quick_source.h"
 #include "common/load/record_codec.h"
 #include "common/load/session_run.h"
@@ -17,33 +15,6 @@
 #include "tests/support/temp_dir.h"
 
 namespace poolmark::load {
-
-TEST_CASE("a histogram's quantiles are never below the truth and at most 1.6 % above") {
-  SplitMix64 random(3);
-  Histogram histogram;
-  std::vector<int64_t> values;
-  for (int i = 0; i < 20000; ++i) {
-    values.push_back(static_cast<int64_t>(std::exp(random.Unit() * 25)));
-    histogram.Add(values.back());
-  }
-  std::sort(values.begin(), values.end());
-  for (const double share : {0.01, 0.5, 0.9, 0.99, 1.0}) {
-    const int64_t truth = values[static_cast<size_t>(std::ceil(share * 20000)) - 1];
-    const int64_t quantile = *histogram.Quantile(share);
-    CHECK(quantile >= truth);
-    CHECK(static_cast<double>(quantile) <= static_cast<double>(truth) * 1.016 + 1);
-  }
-  for (const uint64_t value : {0ull, 63ull, 64ull, 127ull, 128ull, 1ull << 40, ~0ull}) {
-    CHECK(Histogram::BucketOf(value) < Histogram::kBuckets);
-    CHECK(Histogram::UpperBound(Histogram::BucketOf(value)) >= value);
-  }
-  CHECK_FALSE(Histogram().Quantile(0.5).has_value());
-  Histogram later = histogram;
-  later.Add(5);
-  later.Subtract(histogram);
-  CHECK(later.total() == 1);
-  CHECK(*later.Quantile(1) == 5);
-}
 
 namespace {
 std::vector<double> Draw(const std::string& rate, ArrivalOptions::Kind kind, double cv, size_t most) {
@@ -302,6 +273,23 @@ TEST_CASE("a server's words command no terminal, and its absurd counts are told"
   CHECK(text.find("more than 1,000,000,000 tokens in 3 requests") != std::string::npos);
 }
 
+TEST_CASE("warnings and notes command no terminal") {
+  Accumulator all;
+  all.Add(Good(0, kMs, 2, kMs), 0);
+  Summary summary = Summarize(all, {0, kSecond, true, kSecond, kSecond}, LoadOptions(), {}, std::nullopt,
+                              {"counted by /tmp/\x1b[2Jtokenizer.json"});
+  summary.warnings.push_back("a\x1b]0;owned\x07");
+  summary.files_error = "/tmp/\x1b[1A: full";
+  summary.prompt_token_sources =
+      R"({"engines":[],"notes":["\u001b[2J"],"total":{"not_measured":"\u001b[31m"}})";
+  const std::string text = SummaryText(summary);
+  INFO(text);
+  CHECK(text.find(R"(counted by /tmp/\x1b[2Jtokenizer.json)") != std::string::npos);
+  CHECK(text.find(R"(not measured: \x1b[31m)") != std::string::npos);
+  CHECK(std::none_of(text.begin(), text.end(),
+                     [](char c) { return (c < 0x20 && c >= 0 && c != '\n') || c == 0x7f; }));
+}
+
 TEST_CASE("percentiles interpolate between closest ranks") {
   std::vector<double> values;
   for (int i = 1; i <= 100; ++i) values.push_back(i * 1e6);
@@ -394,25 +382,6 @@ TEST_CASE("quick prompts are their own, repeatable and as long as asked") {
   std::string body;
   (*ids)->Open(0)->Render(0, &body);
   CHECK(std::count(body.begin() + static_cast<long>(body.find("\"prompt\":[")), body.end(), ',') == 4);
-}
-
-TEST_CASE("a load has as many event loops as it needs and no more than cores") {
-  LoadOptions closed;
-  closed.users = 1024;
-  CHECK(DefaultLoops(closed, 16, 1) == 1);
-  closed.users = 25'000;
-  CHECK(DefaultLoops(closed, 16, 1) == 3);
-  CHECK(DefaultLoops(closed, 2, 1) == 2);
-  CHECK(DefaultLoops(closed, 16, 8) == 1);
-  closed.workers = 2;
-  CHECK(DefaultLoops(closed, 16, 1) == 2);
-  LoadOptions open;
-  open.mode = LoadOptions::Mode::kRate;
-  open.arrivals.steps = *ParseRate("100-9000:60s,100");
-  CHECK(DefaultLoops(open, 16, 1) == 5);
-  CHECK(DefaultLoops(open, 1, 4) == 1);
-  open.mode = LoadOptions::Mode::kTrace;
-  CHECK(DefaultLoops(open, 16, 1) == 1);
 }
 
 }  // namespace poolmark::load
