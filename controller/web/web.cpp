@@ -148,8 +148,14 @@ ControllerFigures Web::Figures() {
   if (auto counts = environment.store->CountByState(); counts.ok()) {
     for (const auto& [state, count] : *counts) figures.jobs_by_state[state] = count;
   }
+  auto name = [](v1::MachineState state) {
+    return v1::MachineState_Name(state).substr(sizeof("MACHINE_STATE_") - 1);
+  };
+  // Every state is shown, with none in it too: an alert's series is there before its first case.
+  for (int state = v1::MachineState_MIN + 1; state <= v1::MachineState_MAX; ++state)
+    figures.machines_by_state[name(static_cast<v1::MachineState>(state))] = 0;
   for (const v1::Machine& machine : environment.registry->List(false)) {
-    ++figures.machines_by_state[v1::MachineState_Name(machine.state()).substr(sizeof("MACHINE_STATE_") - 1)];
+    ++figures.machines_by_state[name(machine.state())];
     figures.oldest_heartbeat_seconds = std::max(figures.oldest_heartbeat_seconds.value_or(0),
                                                 static_cast<double>(machine.last_heartbeat_age_ns()) / 1e9);
   }
