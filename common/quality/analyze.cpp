@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/quality/digests.h"
@@ -352,12 +353,24 @@ class Analyzer {
         totals = RequestTotals{pass.requests->requests, pass.requests->sent_again(), pass.requests->failed()};
       x.requests.emplace_back(pass.arm.label, totals);
     }
-    if (judge_ == nullptr) return;
-    for (const auto& [key, rating] : judge_->by_key) {
-      if (!rating.answer_first || !rating.reference_first) continue;
-      ++x.judged_twice;
-      if (*rating.answer_first != *rating.reference_first) ++x.judge_disagreements;
-      x.judge_order_bias += *rating.answer_first - *rating.reference_first;
+    if (judge_ != nullptr) Disagreements();
+  }
+
+  // Of the two prompts, over the answers of these passes: the cache may hold others', also of other judges.
+  void Disagreements() {
+    ExtraStatistics& x = out_.statistics;
+    std::set<const JudgeRating*> counted;
+    for (size_t i = 0; i < plan_.samples.size(); ++i) {
+      for (const Pass& pass : passes_) {
+        const std::string& answer = pass.answers[i].answer;
+        if (answer.empty()) continue;
+        const JudgeRating* rating = RatingOf(settings_, *judge_, plan_.samples[i], answer);
+        if (rating == nullptr || !rating->answer_first || !rating->reference_first) continue;
+        if (!counted.insert(rating).second) continue;
+        ++x.judged_twice;
+        if (*rating->answer_first != *rating->reference_first) ++x.judge_disagreements;
+        x.judge_order_bias += *rating->answer_first - *rating->reference_first;
+      }
     }
     if (x.judged_twice > 0) x.judge_order_bias /= static_cast<double>(x.judged_twice);
   }

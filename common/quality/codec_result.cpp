@@ -1,3 +1,5 @@
+#include <set>
+
 #include "common/base/json_text.h"
 #include "common/quality/codec.h"
 #include "common/quality/codec_parts.h"
@@ -107,6 +109,15 @@ std::optional<int64_t> AsInt(const Json& value) {
   return value.is_number_integer() ? std::optional(value.get<int64_t>()) : std::nullopt;
 }
 
+// Every per-arm object of a row is about the same passes.
+template <class T>
+void CheckLabels(Fields& f, const char* key, const Row& row, const PerArm<T>& values) {
+  std::set<std::string> want, have;
+  for (const auto& [label, score] : row.scores) want.insert(label);
+  for (const auto& [label, value] : values) have.insert(label);
+  if (want != have) f.Fail(key, "is not about the passes that 'scores' is about");
+}
+
 Status ReadRow(Json& object, const std::string& where, Row* row) {
   Fields f(object, where);
   row->qid = f.Str("qid");
@@ -124,6 +135,8 @@ Status ReadRow(Json& object, const std::string& where, Row* row) {
   row->answers = ReadPerArm<std::string>(f, "answers", "a string", [](const Json& v) {
     return v.is_string() ? std::optional(v.get<std::string>()) : std::nullopt;
   });
+  CheckLabels(f, "answers", *row, row->answers);
+  if (row->match) CheckLabels(f, "match", *row, *row->match);
   row->loss_tag = f.NullableStr("loss_tag");
   row->reference_flipped = f.NullableBool("reference_flipped");
   row->blend_share = f.NullableNum("blend_share");

@@ -222,6 +222,8 @@ Result<JudgeTable> RateAnswers(const LoadedDirectory& directory, const JudgeOpti
     return absl::CancelledError("interrupted; the ratings so far are kept in judge_cache.jsonl");
   POOLMARK_RETURN_IF_ERROR(rated);
   table.insane = *std::move(insane);
+  // Such a judge rates nothing, not even by what it is said to have answered before.
+  if (table.insane) table.by_key.clear();
   return table;
 }
 

@@ -111,7 +111,7 @@ Result<Recomputed> Recompute(const LoadedDirectory& loaded, const std::string& p
     for (const std::string& reason : summary.invalid_reasons) {
       if (reason.starts_with("judge_sanity: ")) table.insane = reason.substr(14);
     }
-    // A judge that fails the sanity check rates nothing, whatever an earlier one left in the cache.
+    // As RateAnswers does it.
     Result<std::string> cache = ReadFile(JoinPath(path, "judge_cache.jsonl"), kMaxFile);
     if (cache.ok() && !table.insane) table.by_key = DecodeCache(*cache);
   }

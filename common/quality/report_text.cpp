@@ -248,14 +248,16 @@ std::string CompareText(const Summary& a, const std::vector<Row>& a_rows, const 
     if (found == by_qid.end()) continue;
     const std::optional<double>* before = Find(found->second->scores, "candidate");
     const std::optional<double>* after = Find(row.scores, "candidate");
+    const std::string* answer_before = Find(found->second->answers, "candidate");
+    const std::string* answer_after = Find(row.answers, "candidate");
     if (before == nullptr || after == nullptr || !*before || !*after) continue;
+    if (answer_before == nullptr || answer_after == nullptr) continue;
     a_scores.push_back(**before);
     b_scores.push_back(**after);
     if (**before == **after) continue;
     ++changes;
     absl::StrAppend(&changed, "  ", Printable(row.qid), "  ", Fixed3(**before), " -> ", Fixed3(**after),
-                    "  '", Printable(*Find(found->second->answers, "candidate")), "' -> '",
-                    Printable(*Find(row.answers, "candidate")), "'\n");
+                    "  '", Printable(*answer_before), "' -> '", Printable(*answer_after), "'\n");
   }
   PairedComparison figures = ComparePaired(b_scores, a_scores);
   absl::StrAppend(&out, "B against A, candidates question by question: ", Fixed3(figures.delta),

@@ -11,6 +11,7 @@
 #include "common/http/stoppable_client.h"
 #include "common/quality/accuracy.h"
 #include "common/quality/codec.h"
+#include "common/quality/digests.h"
 #include "tests/component/quality/bench_setup.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/quality/quality_data.h"
@@ -260,25 +261,35 @@ TEST_CASE("a judge that cannot tell right from wrong makes the verdict INVALID a
   SECTION("it answers 500") {
     reply = "500";
   }
-  FakeJudge judge([&](const Asked&) { return reply; });
-  test::TempDir temp;
-  JudgeBench bench;
-  LoadedDirectory loaded = Loaded({});
-  auto cache = JudgeCache::Open(temp / "cache").value();
-  JudgeTable table = RateAnswers(loaded, {judge.url(), "j", "", 8, std::chrono::seconds(10)}, kTemplates,
-                                 cache.get(), bench.context())
-                         .value();
-  REQUIRE(table.insane);
-  VerdictSettings settings;
-  settings.metric = "judge";
-  settings.judge_model = "j";
-  Analysis analysis = Analyze(loaded, settings, &table).value();
-  CHECK(analysis.summary.verdict == Verdict::kInvalid);
-  bool named = false;
-  for (const std::string& reason : analysis.summary.invalid_reasons)
-    named |= reason.starts_with("judge_sanity: ");
-  CHECK(named);
-  CHECK(!FileExists(temp / "cache"));
+  // Also where an earlier judge rated half of the answers.
+  for (const bool half : {false, true}) {
+    CAPTURE(half);
+    FakeJudge judge([&](const Asked&) { return reply; });
+    test::TempDir temp;
+    JudgeBench bench;
+    LoadedDirectory loaded = Loaded({});
+    auto cache = JudgeCache::Open(temp / "cache").value();
+    for (size_t i = 0; half && i < 5; ++i) {
+      const Sample& s = loaded.plan.samples[i];
+      REQUIRE(cache->Add(JudgeKey("j", s.question, s.answers[0], s.answers[0]), {1.0, 1.0, {}}).ok());
+    }
+    JudgeTable table = RateAnswers(loaded, {judge.url(), "j", "", 8, std::chrono::seconds(10)}, kTemplates,
+                                   cache.get(), bench.context())
+                           .value();
+    REQUIRE(table.insane);
+    CHECK(table.by_key.empty());
+    VerdictSettings settings;
+    settings.metric = "judge";
+    settings.judge_model = "j";
+    Analysis analysis = Analyze(loaded, settings, &table).value();
+    CHECK(analysis.summary.verdict == Verdict::kInvalid);
+    bool named = false;
+    for (const std::string& reason : analysis.summary.invalid_reasons)
+      named |= reason.starts_with("judge_sanity: ");
+    CHECK(named);
+    CHECK(analysis.summary.unscored_questions == 10);
+    CHECK(FileExists(temp / "cache") == half);
+  }
 }
 
 TEST_CASE("a judge that cannot be reached is refused; one that dies leaves nulls", "[K20]") {
