@@ -163,6 +163,12 @@ int RunQualityReport(const std::string& directory, const std::string& out) {
     return Refuse(Precondition(directory, again->problems.front(), "run poolmark quality analyze again"));
   }
   std::string file = out.empty() ? JoinPath(directory, "report.html") : out;
+  // A slip of the hand must not turn a result into a page.
+  if (FileExists(file)) {
+    Result<std::string> older = ReadFile(file, kMaxFile);
+    if (!older.ok() || !older->starts_with("<!doctype html>"))
+      return Refuse(Precondition(file, "exists and is no report", "give --out another name"));
+  }
   if (Status written = AtomicWriteFile(file, quality::ReportHtml(*loaded, again->analysis)); !written.ok())
     return Refuse(written);
   Print(file + "\n");

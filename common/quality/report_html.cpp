@@ -204,7 +204,37 @@ class Page {
     out_ += "</tr>";
   }
 
-  // One bar for each window of ten questions.
+  // One bar for each window of ten questions, and the limit where there is one.
+  void WindowBars(const std::vector<double>& shares, std::optional<double> limit, const char* name,
+                  const char* what) {
+    const double highest =
+        std::max(1.0, shares.empty() ? 0.0 : *std::max_element(shares.begin(), shares.end()));
+    auto y = [&](double share) { return 130 - share / highest * 115; };
+    absl::StrAppend(&out_, "<svg viewBox=\"0 0 700 155\" width=\"100%\" role=\"img\" aria-label=\"", name,
+                    " per window of ten questions\">");
+    const double width = 640.0 / static_cast<double>(std::max<size_t>(shares.size(), 1));
+    for (size_t i = 0; i < shares.size(); ++i) {
+      absl::StrAppend(&out_, "<rect class=\"", limit && shares[i] < *limit ? "low" : "bar", "\" x=\"",
+                      Number(40 + width * static_cast<double>(i)), "\" width=\"",
+                      Number(std::max(width - 2, 0.5)), "\" y=\"", Number(y(shares[i])), "\" height=\"",
+                      Number(130 - y(shares[i])), "\"><title>window ", i + 1, ": ", Number(shares[i]),
+                      "</title></rect>");
+    }
+    out_ +=
+        "<line class=\"axis\" x1=\"40\" x2=\"680\" y1=\"15\" y2=\"15\"/>"
+        "<line class=\"axis\" x1=\"40\" x2=\"680\" y1=\"130\" y2=\"130\"/>";
+    if (limit) {
+      absl::StrAppend(&out_, "<line class=\"limit\" x1=\"40\" x2=\"680\" y1=\"", Number(y(*limit)),
+                      "\" y2=\"", Number(y(*limit)), "\"/><text x=\"0\" y=\"", Number(y(*limit) + 4), "\">",
+                      Number(*limit), "</text>");
+    }
+    absl::StrAppend(
+        &out_, "<text x=\"0\" y=\"", Number(y(highest) + 4), "\">", Number(highest),
+        "</text><text x=\"0\" y=\"134\">0</text><text x=\"40\" y=\"148\">windows of ten questions, in plan "
+        "order; ",
+        what, "</text></svg>\n");
+  }
+
   void Windows() {
     const Engagement& e = s_.engagement;
     out_ += "<h2>Was KV reused?</h2>";
@@ -216,32 +246,15 @@ class Page {
       out_ += "<p>Not measured: the candidate ran without --capture-blend-metrics.</p>\n";
       return;
     }
-    bool reuse = e.gate == "reuse";
-    double limit = reuse ? s_.verdict_settings.min_reuse_ratio : s_.verdict_settings.min_blend_share;
-    std::vector<double> shares = reuse ? ReuseWindows(d_.plan, *candidate) : BlendWindows(*candidate);
-    double highest = std::max(1.0, shares.empty() ? 0.0 : *std::max_element(shares.begin(), shares.end()));
-    auto y = [&](double share) { return 130 - share / highest * 115; };
-    absl::StrAppend(&out_, "<svg viewBox=\"0 0 700 155\" width=\"100%\" role=\"img\" aria-label=\"",
-                    reuse ? "Reuse ratio" : "Blend share", " per window of ten questions\">");
-    double width = 640.0 / static_cast<double>(std::max<size_t>(shares.size(), 1));
-    for (size_t i = 0; i < shares.size(); ++i) {
-      absl::StrAppend(&out_, "<rect class=\"", shares[i] < limit ? "low" : "bar", "\" x=\"",
-                      Number(40 + width * static_cast<double>(i)), "\" width=\"",
-                      Number(std::max(width - 2, 0.5)), "\" y=\"", Number(y(shares[i])), "\" height=\"",
-                      Number(130 - y(shares[i])), "\"><title>window ", i + 1, ": ", Number(shares[i]),
-                      "</title></rect>");
+    if (e.gate == "reuse") {
+      WindowBars(ReuseWindows(d_.plan, *candidate), s_.verdict_settings.min_reuse_ratio, "Reuse ratio",
+                 "reused over expected tokens");
+      WindowBars(BlendWindows(*candidate), std::nullopt, "Blend share",
+                 "share of looked-up tokens served by blending, which decides nothing in this scenario");
+    } else {
+      WindowBars(BlendWindows(*candidate), s_.verdict_settings.min_blend_share, "Blend share",
+                 "share of looked-up tokens served by blending");
     }
-    absl::StrAppend(&out_,
-                    "<line class=\"axis\" x1=\"40\" x2=\"680\" y1=\"15\" y2=\"15\"/>"
-                    "<line class=\"axis\" x1=\"40\" x2=\"680\" y1=\"130\" y2=\"130\"/><line class=\"limit\" "
-                    "x1=\"40\" x2=\"680\" y1=\"",
-                    Number(y(limit)), "\" y2=\"", Number(y(limit)), "\"/><text x=\"0\" y=\"",
-                    Number(y(limit) + 4), "\">", Number(limit), "</text><text x=\"0\" y=\"",
-                    Number(y(highest) + 4), "\">", Number(highest),
-                    "</text><text x=\"0\" y=\"134\">0</text><text x=\"40\" y=\"148\">windows of ten "
-                    "questions, in plan order; ",
-                    reuse ? "reused over expected tokens" : "share of looked-up tokens served by blending",
-                    "</text></svg>\n");
     absl::StrAppend(&out_, "<p>Blend share ", Percent(e.blend_share), " over the pass, ",
                     Percent(e.min_window_share), " in the lowest window",
                     e.reuse_ratio ? absl::StrCat("; reuse ratio ", Number(*e.reuse_ratio)) : std::string(),

@@ -1,6 +1,7 @@
 #include "common/quality/warnings.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "common/quality/engagement.h"
@@ -32,12 +33,7 @@ class Warner {
       warn(absl::StrCat("reference_2 scores differently from reference_1 on ", *s.reference_flip_rate * 100,
                         "% of the questions, as much as the tolerance: the noise may hide the effect"));
     }
-    if (s.num_questions > s.unscored_questions &&
-        s.candidate.figures.mean_score - s.candidate.figures.delta == 0) {
-      warn(
-          "reference_1 scores 0 on every question, so nothing can be lost: the verdict says nothing about "
-          "reuse");
-    }
+    if (std::optional<std::string> nothing = NothingToLose(s)) warn(*nothing);
     for (const auto& [label, counts] : s.arm_counts) {
       if (counts.empty * 20 > s.num_questions) {
         warn(absl::StrCat(
@@ -45,6 +41,7 @@ class Warner {
             " questions: raise --max-output-tokens if answers are cut off, or see its responses"));
       }
     }
+    WarnFew();
     if (s.evidence_none * 2 > s.num_questions) {
       warn(absl::StrCat(
           s.evidence_none, " of ", s.num_questions,
@@ -99,6 +96,20 @@ class Warner {
     }
   }
 
+  // Without any difference the standard error is 0 however few the questions are.
+  void WarnFew() {
+    const int64_t questions = summary_.num_questions - summary_.unscored_questions;
+    const PairedComparison& figures = summary_.candidate.figures;
+    if (summary_.verdict != Verdict::kPass || figures.delta != 0 || figures.standard_error != 0.0) return;
+    const double bound = RateUpperBound(0, questions);
+    if (bound <= settings_.tolerance) return;
+    char percent[32];
+    std::snprintf(percent, sizeof percent, "%.1f%%", bound * 100);
+    out_.push_back(absl::StrCat("no difference in ", questions,
+                                " questions still leaves a loss rate of up to ", percent,
+                                " (at 95%), more than the tolerance: ask more of them"));
+  }
+
   // A cache that knew the plan's chunks before: what it serves may come from an earlier run.
   void WarnWarm() {
     if (!candidate_.requests || !candidate_.requests->chunks_registered_by_stores) return;
@@ -144,6 +155,13 @@ class Warner {
 };
 
 }  // namespace
+
+std::optional<std::string> NothingToLose(const Summary& s) {
+  if (s.num_questions <= s.unscored_questions) return std::nullopt;
+  if (s.candidate.figures.mean_score - s.candidate.figures.delta != 0) return std::nullopt;
+  return "reference_1 scores 0 on every question, so nothing can be lost: the verdict says nothing about "
+         "reuse";
+}
 
 bool IsOfTheMoment(std::string_view warning) {
   return warning.ends_with("ignored") || warning.starts_with(kUnrated);

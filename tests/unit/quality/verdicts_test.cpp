@@ -286,6 +286,18 @@ TEST_CASE("the cause of a candidate that was not engaged is what its counters sa
   }
 }
 
+TEST_CASE("a PASS without any difference says how much the questions still leave open", "[K24]") {
+  OnePlan p;
+  CHECK_THAT(Joined(p.Analyze().warnings),
+             Catch::Contains("no difference in 40 questions still leaves a loss rate of up to 7.2%"));
+  p.settings.tolerance = 0.08;
+  CHECK_THAT(Joined(p.Analyze().warnings), !Catch::Contains("no difference"));
+  CHECK_THAT(Joined(OnePlan("independent", 60).Analyze().warnings), !Catch::Contains("no difference"));
+  p.Say(0, "Bridgeport");
+  p.settings.tolerance = 0.06;
+  CHECK_THAT(Joined(p.Analyze().warnings), !Catch::Contains("no difference"));
+}
+
 TEST_CASE("a cache that knew the plan before the pass is told from the chunks that the stores registered") {
   OnePlan p;
   CHECK_FALSE(WarmStart(p.directory.plan, 40).has_value());
