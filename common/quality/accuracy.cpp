@@ -8,6 +8,7 @@
 #include "common/quality/judge_templates.h"
 #include "common/quality/report_html.h"
 #include "common/quality/report_text.h"
+#include "common/quality/warnings.h"
 
 namespace poolmark::quality {
 namespace {
@@ -76,8 +77,13 @@ Result<Analysis> AnalyzeDirectory(const AnalyzeOptions& options, const JudgeCont
 namespace {
 
 AccuracyResult Short(const Summary& s) {
-  return {s.verdict,         s.run_fingerprint, s.candidate.figures, s.num_questions - s.unscored_questions,
-          s.invalid_reasons, s.samples_needed};
+  return {s.verdict,
+          s.run_fingerprint,
+          s.candidate.figures,
+          s.num_questions - s.unscored_questions,
+          s.invalid_reasons,
+          s.samples_needed,
+          NothingToLose(s).value_or("")};
 }
 
 }  // namespace
@@ -106,6 +112,7 @@ std::string DescribeAccuracy(const AccuracyResult& result) {
   for (const std::string& reason : result.invalid_reasons) absl::StrAppend(&text, "; ", reason);
   if (result.samples_needed > 0)
     absl::StrAppend(&text, "; about ", result.samples_needed, " questions would settle it");
+  if (!result.says_nothing.empty()) absl::StrAppend(&text, "; ", result.says_nothing);
   return text;
 }
 

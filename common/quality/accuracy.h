@@ -34,6 +34,8 @@ struct AccuracyResult {
   int64_t questions = 0;  // compared
   std::vector<std::string> invalid_reasons;
   int64_t samples_needed = 0;
+  // Why a PASS is none to rely on, as nothing could have been lost; "" else.
+  std::string says_nothing;
 };
 Result<AccuracyResult> FinishAccuracy(const AnalyzeOptions& options, const JudgeContext& context);
 // The same from the directory's summary.json; NotFound where there is none.

@@ -22,7 +22,7 @@ std::string AccuracySection(const Recomputed& job) {
     rows.push_back({EscapeHtml(stack), EscapeHtml(accuracy.compression),
                     Badge(accuracy.verdict.empty() ? "no result" : accuracy.verdict, pass ? "good" : "bad"),
                     accuracy.detail.empty() ? "<span class=\"none\">–</span>" : EscapeHtml(accuracy.detail),
-                    accuracy.verdict.empty()
+                    accuracy.directory.empty()
                         ? "<span class=\"none\">–</span>"
                         : "<a href=\"" + EscapeHtml(page) + "\">" + EscapeHtml(page) + "</a>"});
   }

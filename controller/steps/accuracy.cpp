@@ -295,8 +295,8 @@ stats::AccuracyEvidence AccuracyOf(const JobRun& run, const StackPlan& stack) {
   evidence.compression = stack.kv.compression;
   const std::string directory = AccuracyDir(run, stack.name);
   if (!HasAccuracyResult(directory)) return evidence;
-  DescribeAccuracyResult(directory, &evidence);
-  if (!evidence.verdict.empty()) evidence.directory = AccuracyDirName(stack.name);
+  DescribeAccuracyResult(directory, !stack.tiers.empty(), &evidence);
+  evidence.directory = AccuracyDirName(stack.name);
   return evidence;
 }
 

@@ -66,6 +66,22 @@ std::string DescribeTokens(const std::string& directory) {
   return out;
 }
 
+// Was it measured that the candidate's counted pass read nothing back from below the GPUs?
+bool ReadNoTier(const std::string& directory) {
+  auto text = ReadFile(JoinPath(directory, kTokensFile), kMaxFile);
+  auto json = text.ok() ? ParseJson(*text, kTokensFile) : Result<Json>(text.status());
+  if (!json.ok() || !json->is_object()) return false;
+  const Json tokens = json->value("prompt_tokens", Json());
+  if (!tokens.is_object() || tokens.contains("not_measured")) return false;
+  double read = 0;
+  for (const char* source : {"host", "storage", "remote"}) {
+    const auto at = tokens.find(source);
+    if (at == tokens.end() || !at->is_number()) return false;
+    read += at->get<double>();
+  }
+  return read <= 0;
+}
+
 std::string File(const std::string& directory, const char* prefix, const std::string& label,
                  const char* suffix) {
   return JoinPath(directory, absl::StrCat(prefix, label, suffix));
@@ -189,7 +205,7 @@ Result<std::string> CompareAccuracy(const spec::AccuracySpec& spec, const std::s
                       quality::DescribeAccuracy(result), DescribeTokens(directory));
 }
 
-void DescribeAccuracyResult(const std::string& directory, stats::AccuracyEvidence* evidence) {
+void DescribeAccuracyResult(const std::string& directory, bool tiers, stats::AccuracyEvidence* evidence) {
   auto result = quality::ReadAccuracy(directory);
   if (!result.ok()) {
     evidence->detail = std::string(result.status().message());
@@ -197,6 +213,15 @@ void DescribeAccuracyResult(const std::string& directory, stats::AccuracyEvidenc
   }
   evidence->verdict = std::string(quality::VerdictName(result->verdict));
   evidence->detail = quality::DescribeAccuracy(*result) + DescribeTokens(directory);
+  if (result->verdict != quality::Verdict::kPass) return;
+  std::string why = result->says_nothing;
+  if (why.empty() && tiers && ReadNoTier(directory))
+    why =
+        "the counted pass read no KV from host, storage or remote, so none of it was compressed "
+        "(let the stack say how to `evict`, or ask more questions)";
+  if (why.empty()) return;
+  evidence->verdict.clear();
+  evidence->detail = absl::StrCat("PASS, but ", why, "; ", evidence->detail);
 }
 
 }  // namespace poolmark::controller

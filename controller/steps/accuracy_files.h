@@ -52,7 +52,9 @@ Result<std::string> CompareAccuracy(const spec::AccuracySpec& spec, const std::s
                                     const std::string& state_dir, const JudgeTick& progress,
                                     std::stop_token stop);
 
-// Verdict and detail from summary.json and accuracy.json; the detail says so when they cannot be read.
-void DescribeAccuracyResult(const std::string& directory, stats::AccuracyEvidence* evidence);
+// Verdict and detail from summary.json and accuracy.json; the detail says so when they cannot be read. A PASS
+// that vouches for nothing is no verdict: the reference gave no right answer, or the stack has `tiers` below
+// the GPUs and the counted pass read nothing from them.
+void DescribeAccuracyResult(const std::string& directory, bool tiers, stats::AccuracyEvidence* evidence);
 
 }  // namespace poolmark::controller
