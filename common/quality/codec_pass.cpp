@@ -3,6 +3,11 @@
 #include "common/quality/codec_parts.h"
 
 namespace poolmark::quality {
+namespace {
+
+constexpr double kMostSeconds = 1e9;
+
+}  // namespace
 
 std::string ArmLabel(std::string_view role, int64_t run_index) {
   return role == "reference" ? absl::StrCat("reference_", run_index + 1) : std::string(role);
@@ -94,6 +99,9 @@ Result<std::vector<Answer>> DecodeAnswers(std::string_view text, const std::stri
         if (!keep_responses) a.response = std::string();
         double ttft = f.Num("ttft");
         if (ttft >= 0) a.ttft_seconds = ttft;
+        if (ttft != -1.0 && !(ttft >= 0 && ttft <= kMostSeconds))
+          f.Fail("ttft",
+                 absl::StrCat("is ", ttft, ", -1 or a time from 0 to ", kMostSeconds, " s is needed"));
         a.num_output_tokens = f.Count("num_output_tokens");
         a.counters = ReadCounters(f, "counters");
         out.push_back(std::move(a));

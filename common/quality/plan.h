@@ -42,5 +42,10 @@ std::string PlanDifferences(const Plan& ours, const Plan& directorys);
 // What must hold for every plan of ours and whatever digests can show for a foreign one: dense ids, digests,
 // references between records, blocks found in their store requests. Empty when sound.
 std::vector<std::string> PlanProblems(const Plan& plan);
+// Its part about values that the specification fixes or bounds: settings, padding, expected reuse, roles.
+void CheckPlanValues(const Plan& plan, std::vector<std::string>* problems);
+// Not in it, as another program may find evidence otherwise: where the data set marks none, the passages that
+// hold a gold's words are the evidence.
+void CheckFoundEvidence(const Plan& plan, std::vector<std::string>* problems);
 
 }  // namespace poolmark::quality

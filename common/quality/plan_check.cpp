@@ -18,6 +18,7 @@ class Checker {
     for (size_t i = 0; i < plan_.samples.size(); ++i) Question(i);
     StoredPositions();
     Padding();
+    CheckPlanValues(plan_, &problems_);
     if (PromptsDigest(plan_.store_requests, plan_.samples) != plan_.prompts_digest) {
       Problem("prompts_digest does not fit the messages");
     }

@@ -15,6 +15,7 @@
 #include "common/quality/codec.h"
 #include "common/quality/digests.h"
 #include "common/quality/directory.h"
+#include "common/quality/engagement.h"
 #include "common/quality/extract.h"
 #include "common/quality/plan.h"
 #include "common/quality/recompute.h"
@@ -43,6 +44,24 @@ bool Same(const Json& a, const Json& b) {
   return true;
 }
 
+// ISO 8601 to the second with the offset: "2026-10-19T10:41:12-05:00".
+bool IsTime(std::string_view text) {
+  static constexpr std::string_view kShape = "0000-00-00T00:00:00+00:00";
+  if (text.size() != kShape.size()) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool right = kShape[i] == '0'   ? text[i] >= '0' && text[i] <= '9'
+                       : kShape[i] == '+' ? text[i] == '+' || text[i] == '-'
+                                          : text[i] == kShape[i];
+    if (!right) return false;
+  }
+  return true;
+}
+
+std::string NoTime(const std::string& file, const char* key, const std::string& value) {
+  return absl::StrCat(file, ": ", key, " is '", Printable(value.substr(0, 40)),
+                      "', a time like 2026-10-19T10:41:12-05:00 is needed");
+}
+
 class Verifier {
  public:
   explicit Verifier(const std::string& path) : directory_(path) {}
@@ -54,6 +73,8 @@ class Verifier {
                          loaded_.plan.store_requests.size(), " store requests"));
     for (const std::string& problem : PlanProblems(loaded_.plan)) Problem("plan.json: " + problem);
     Fingerprint();
+    Evidence();
+    if (!IsTime(loaded_.plan.created_at)) Problem(NoTime("plan.json", "created_at", loaded_.plan.created_at));
     POOLMARK_RETURN_IF_ERROR(Manifest());
     for (const Pass& pass : loaded_.passes) Answers(pass);
     POOLMARK_RETURN_IF_ERROR(Results());
@@ -77,6 +98,18 @@ class Verifier {
     } else {
       report_.warnings.push_back(text + "; version " + plan.lmcache_version +
                                  " wrote it, which may use another");
+    }
+  }
+
+  void Evidence() {
+    std::vector<std::string> problems;
+    CheckFoundEvidence(loaded_.plan, &problems);
+    if (loaded_.plan.lmcache_version == Version()) {
+      for (const std::string& problem : problems) Problem("plan.json: " + problem);
+    } else if (!problems.empty()) {
+      report_.warnings.push_back(
+          absl::StrCat("plan.json: ", problems.front(), "; version ", loaded_.plan.lmcache_version,
+                       " wrote it, which may find evidence otherwise (", problems.size(), " such passages)"));
     }
   }
 
@@ -113,7 +146,12 @@ class Verifier {
       Problem(file + "engagement_measured does not fit blend_metrics_url");
     if (arm.role == "reference" && arm.store_failures != 0)
       Problem(file + "store_failures of a reference pass, which sends no store requests");
+    for (const auto& [key, time] :
+         {std::pair("started_at", &arm.started_at), std::pair("finished_at", &arm.finished_at)}) {
+      if (!IsTime(*time)) Problem(NoTime(absl::StrCat("arm_", arm.label, ".json"), key, *time));
+    }
     Requests(pass);
+    CountersOf(pass);
     for (const Answer& a : pass.answers) {
       std::string want = a.successful ? ExtractAnswer(a.response) : "";
       if (want != a.answer)
@@ -127,6 +165,22 @@ class Verifier {
                              ": ttft does not fit successful"));
     }
     Checked(absl::StrCat("arm and answers of ", pass.arm.label));
+  }
+
+  // Of what was looked up, and of what the whole pass counted, no part is more than all.
+  void CountersOf(const Pass& pass) {
+    const std::optional<Counters>& all = pass.arm.counters;
+    if (!all || CounterReset(pass)) return;
+    const std::string file = absl::StrCat("arm_", pass.arm.label, ".json: ");
+    if (all->prefix_hit_tokens + all->non_prefix_hit_tokens > all->requested_tokens + 0.5)
+      Problem(absl::StrCat(file, "counters: ", all->prefix_hit_tokens, " and ", all->non_prefix_hit_tokens,
+                           " tokens were served, of ", all->requested_tokens, " looked up"));
+    for (const auto& [name, member] : kCounterFields) {
+      double sum = 0;
+      for (const Answer& answer : pass.answers) sum += answer.counters ? (*answer.counters).*member : 0;
+      if (sum > (*all).*member + 0.5)
+        Problem(absl::StrCat(file, "counters: ", name, " is ", (*all).*member, ", the questions have ", sum));
+    }
   }
 
   // requests_<label>.json against what the specified files say of the same requests.

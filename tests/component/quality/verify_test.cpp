@@ -12,25 +12,15 @@
 #include "common/quality/codec.h"
 #include "common/quality/digests.h"
 #include "common/quality/recompute.h"
-#include "tests/component/quality/bench_setup.h"
+#include "tests/component/quality/analyzed.h"
 
 namespace poolmark::quality {
 namespace {
 
-AnalyzeOptions OptionsFor(const std::string& directory) {
-  AnalyzeOptions options;
-  options.directory = directory;
-  return options;
-}
-
-// For the metrics that ask nobody.
-JudgeContext NoJudge() {
-  return {nullptr, [](Nanoseconds) {}, {}, nullptr};
-}
-
-void AnalyzeNow(const std::string& directory) {
-  REQUIRE(AnalyzeDirectory(OptionsFor(directory), NoJudge()).ok());
-}
+using test::Analyzed;
+using test::AnalyzeNow;
+using test::NoJudge;
+using test::OptionsFor;
 
 TEST_CASE("the accuracy run of a job gives its verdict and leaves a whole directory", "[K30]") {
   test::QualityBench bench;
@@ -133,46 +123,6 @@ TEST_CASE("verify names what was changed", "[K7][K29]") {
   INFO(problems);
   CHECK(problems.find(named) != problems.npos);
 }
-
-// A directory of three arms, analyzed, in the given scenario.
-struct Analyzed {
-  explicit Analyzed(const std::string& scenario) {
-    test::FakeEngineOptions engine_options;
-    engine_options.answer = [](const std::string& question, int) {
-      return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
-    };
-    test::FakeEngine engine(engine_options);
-    bench.options.settings.scenario = scenario;
-    if (scenario == "concatenated") {
-      bench.options.settings.filler = "none";
-      bench.options.settings.min_unit_tokens = 128;
-    }
-    bench.options.reference_url = engine.url();
-    bench.options.candidate_url = engine.url();
-    bench.Run();
-    Analyze();
-  }
-  void Analyze() { AnalyzeNow(bench.out()); }
-  // Changes one value of plan.json, writes the manifest to match, analyzes again.
-  void Tamper(const std::string& pointer, const Json& value) {
-    const std::string file = bench.out() + "/plan.json";
-    Json plan = ParseJson(ReadFile(file).value()).value();
-    plan.at(Json::json_pointer(pointer)) = value;
-    REQUIRE(AtomicWriteFile(file, WriteJson(plan).value()).ok());
-    const std::string manifest = EncodeManifest(DecodePlan(ReadFile(file).value(), file).value()).value();
-    REQUIRE(AtomicWriteFile(bench.out() + "/manifest.jsonl", manifest).ok());
-    Analyze();
-  }
-  std::string Problems() const {
-    Result<VerifyReport> report = VerifyDirectory(bench.out());
-    INFO(report.status().message());
-    REQUIRE(report.ok());
-    std::string text;
-    for (const std::string& problem : report->problems) text += problem + "\n";
-    return text;
-  }
-  test::QualityBench bench;
-};
 
 TEST_CASE("verify finds what no digest covers: positions, units, evidence, padding, questions",
           "[K13][K15]") {
