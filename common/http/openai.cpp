@@ -1,5 +1,6 @@
 #include "common/http/openai.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -51,6 +52,33 @@ bool IsNothing(const Json& value) {
          ((value.is_object() || value.is_array()) && value.empty());
 }
 
+// "[DONE]", and what some servers leave at its ends.
+bool IsDone(std::string_view data) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const size_t first = data.find_first_not_of(kBlank);
+  return first != std::string_view::npos &&
+         data.substr(first, data.find_last_not_of(kBlank) - first + 1) == "[DONE]";
+}
+
+// Content as a list of parts, as Mistral writes it: those of text are the answer, those of thinking (lists of
+// such parts themselves) are not.
+void ReadParts(const Json& parts, Chunk* chunk, std::string* text) {
+  for (const Json& part : parts) {
+    if (!part.is_object()) continue;
+    if (IsText(part, "text")) {
+      chunk->answer = true;
+      if (text != nullptr) *text += part["text"].get_ref<const std::string&>();
+    }
+    const auto thinking = part.find("thinking");
+    if (thinking == part.end()) continue;
+    const bool any = thinking->is_array()
+                         ? std::any_of(thinking->begin(), thinking->end(),
+                                       [](const Json& one) { return one.is_object() && IsText(one, "text"); })
+                         : IsText(part, "thinking");
+    if (any) chunk->output = true;
+  }
+}
+
 // The strict tree, else that of the text with what is only unusual repaired.
 Result<Json> ParseEvent(std::string_view data) {
   constexpr JsonLimits kLimits{16u << 20, 64, false};
@@ -79,6 +107,8 @@ void ReadChoice(const Json& choice, bool first, Chunk* chunk, std::string* text)
     if (IsText(*delta, "reasoning_content") || IsText(*delta, "reasoning")) chunk->output = true;
     if (first && text != nullptr && IsText(*delta, "content"))
       *text += (*delta)["content"].get_ref<const std::string&>();
+    if (const auto content = delta->find("content"); content != delta->end() && content->is_array())
+      ReadParts(*content, chunk, first ? text : nullptr);
   }
   if (IsText(choice, "finish_reason")) {
     chunk->finished = true;
@@ -123,7 +153,7 @@ std::string ErrorText(std::string_view json) {
 
 Chunk ReadChunkWithTree(std::string_view data, std::string* text) {
   Chunk chunk;
-  if (data == "[DONE]") {
+  if (IsDone(data)) {
     chunk.kind = Chunk::Kind::kDone;
     return chunk;
   }
@@ -139,6 +169,12 @@ Chunk ReadChunkWithTree(std::string_view data, std::string* text) {
   }
   if (const auto object = root.find("object");
       object != root.end() && object->is_string() && *object == "error") {
+    chunk.kind = Chunk::Kind::kError;
+    chunk.error = TextOfError(root);
+    return chunk;
+  }
+  // An error object in the place of the event.
+  if (IsText(root, "message") && root.contains("code") && !root.contains("choices")) {
     chunk.kind = Chunk::Kind::kError;
     chunk.error = TextOfError(root);
     return chunk;

@@ -44,7 +44,7 @@ class Scanner {
       if (key == "usage") return Once(&seen, 2) && Usage();
       if (key == "error") return Once(&seen, 4) && Literal("null");
       if (key == "object") return Once(&seen, 8) && NotError();
-      if (key == "detail") return false;
+      if (key == "detail" || key == "message") return false;
       return Skip();
     });
     if (!good) return false;
@@ -277,7 +277,8 @@ class Scanner {
     if (!Is('{')) return Skip();
     unsigned seen = 0;
     return Object([&](std::string_view key) {
-      if (key == "content") return Once(&seen, 1) && Output(&chunk_->answer, first ? &content_ : nullptr);
+      if (key == "content")
+        return Once(&seen, 1) && !Is('[') && Output(&chunk_->answer, first ? &content_ : nullptr);
       if (key == "reasoning_content") return Once(&seen, 2) && Output(&chunk_->output, nullptr);
       if (key == "reasoning") return Once(&seen, 4) && Output(&chunk_->output, nullptr);
       if (key == "refusal") return Once(&seen, 8) && Output(&chunk_->answer, nullptr);

@@ -43,9 +43,13 @@ Result<std::vector<Address>> Resolve(const Url& url) {
   return addresses;
 }
 
-Result<int> StartConnect(const Address& address, bool* connected) {
+Result<int> StartConnect(const Address& address, bool* connected, int* error_number) {
+  const auto failed = [error_number](const char* doing, int error) {
+    if (error_number != nullptr) *error_number = error;
+    return FromErrno("", doing, error);
+  };
   const int fd = socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return FromErrno("", "socket", errno);
+  if (fd < 0) return failed("socket", errno);
   if (address.family() != AF_UNIX) {
     const int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -54,7 +58,7 @@ Result<int> StartConnect(const Address& address, bool* connected) {
   if (!*connected && errno != EINPROGRESS) {
     const int error = errno;
     close(fd);
-    return FromErrno("", "connect", error);
+    return failed("connect", error);
   }
   return fd;
 }

@@ -19,7 +19,7 @@ struct Address {
 Result<std::vector<Address>> Resolve(const Url& url);
 
 // A non-blocking socket with TCP_NODELAY whose connect has begun. `connected` says whether it is done.
-Result<int> StartConnect(const Address& address, bool* connected);
+Result<int> StartConnect(const Address& address, bool* connected, int* error_number = nullptr);
 // The result of a begun connect once the socket is writable: 0 or an errno.
 int ConnectError(int fd);
 

@@ -59,13 +59,17 @@ Connection::Io Connection::OpenNext(std::string last_error) {
   while (address_ < target_->addresses.size()) {
     const http::Address& address = target_->addresses[address_++];
     bool connected = false;
-    const Result<int> fd = http::StartConnect(address, &connected);
+    int error_number = 0;
+    const Result<int> fd = http::StartConnect(address, &connected, &error_number);
     if (!fd.ok()) {
+      own_limit_ = error_number == EMFILE || error_number == ENFILE || error_number == EADDRNOTAVAIL ||
+                   error_number == ENOBUFS || error_number == ENOMEM;
       error_ = std::string(fd.status().message());
       continue;
     }
     fd_ = *fd;
     error_.clear();
+    own_limit_ = false;
     const int flags = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
     stamps_ = address.family() != AF_UNIX &&
               setsockopt(fd_, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags) == 0;

@@ -54,6 +54,8 @@ class Connection {
 
   int fd() const { return fd_; }
   const std::string& error() const { return error_; }
+  // There is no connection since this machine has no more files, ports or memory for one.
+  bool own_limit() const { return own_limit_; }
   uint64_t sent_bytes() const { return sent_bytes_; }
   void Close(bool reset);
 
@@ -69,6 +71,7 @@ class Connection {
   bool ready_ = false;
   bool more_ = false;
   bool stamps_ = false;
+  bool own_limit_ = false;
   std::unique_ptr<http::TlsSession> tls_;
   std::string head_copy_;
   std::string_view left_head_;

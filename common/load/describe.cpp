@@ -205,6 +205,7 @@ void AddClient(const Json& json, ClientFigures* client) {
   worst(json.at("connection_wait_max_ms"), &client->connection_wait_max_ms);
   worst(json.at("processor_wait_share"), &client->processor_wait_share);
   client->stale_requests += json.at("stale_requests").get<uint64_t>();
+  client->own_limits += json.value("own_limits", uint64_t{0});
   client->events += json.at("events").get<uint64_t>();
   client->bytes_in += json.at("bytes_in").get<uint64_t>();
   const Json& ran_out = json.at("ran_out_of_sessions_at_s");

@@ -46,9 +46,10 @@ class Run {
 
   Result<LoadResult> Go() {
     POOLMARK_ASSIGN_OR_RETURN(targets_, ResolveTargets(options_));
-    const uint64_t connections = options_.mode == LoadOptions::Mode::kClosed
-                                     ? options_.users / static_cast<uint32_t>(settings_.processes)
-                                     : 64;
+    // The users of a process of this machine, rounded up.
+    const uint32_t parts = options_.workers * static_cast<uint32_t>(settings_.processes);
+    const uint64_t connections =
+        options_.mode == LoadOptions::Mode::kClosed ? (options_.users + parts - 1) / parts : 64;
     POOLMARK_RETURN_IF_ERROR(AllowConnections(connections));
     POOLMARK_ASSIGN_OR_RETURN(board_,
                               Board::Create(static_cast<size_t>(options_.loops * settings_.processes)));
@@ -195,7 +196,7 @@ class Run {
                      (options_.duration.has_value() && now >= options_.duration->count());
       if (issuing_over && !load_end_.has_value()) {
         load_end_ = std::min(now, options_.duration.has_value() ? options_.duration->count() : now);
-        in_flight_at_end_ = progress.InFlightIntegral();
+        in_flight_at_end_ = progress.InFlightIntegral(*load_end_);
         cpu_at_end_ = CpuSeconds(RUSAGE_SELF);
       }
       if (finished) break;
@@ -222,7 +223,7 @@ class Run {
       // full, which is a warning, and not a shorter one.
       const bool ran_out = options_.duration.has_value() && AddUp(*board_).ran_out_at >= 0;
       load_end_ = ran_out ? std::max(total_end_, options_.duration->count()) : total_end_;
-      in_flight_at_end_ = progress.InFlightIntegral();
+      in_flight_at_end_ = progress.InFlightIntegral(*load_end_);
       cpu_at_end_ = CpuSeconds(RUSAGE_SELF);
     }
   }
@@ -262,9 +263,14 @@ class Run {
     if ((options_.warm_up_requests > 0 || options_.warm_up_sessions > 0) &&
         board_->plan().window_start.load() < 0)
       window.start = total_end_;
-    window.whole_run = window.start == 0 && !options_.duration.has_value();
-    // Without a set duration the window lasts until the last request has ended.
-    window.end = options_.duration.has_value() ? *load_end_ : std::max(window.start, records.last_end);
+    // Where the requests ended the load and not its duration, it is as without one: the window lasts until
+    // the last request has ended.
+    const bool by_time =
+        options_.duration.has_value() && (interrupted_ || *load_end_ >= options_.duration->count());
+    window.whole_run = window.start == 0 && !by_time;
+    window.end = by_time ? *load_end_ : std::max(window.start, records.last_end);
+    if (options_.duration.has_value())
+      window.end = std::min(window.end, std::max(window.start, options_.duration->count()));
     result.summary = Summarize(records, window, options_, Client(), settings_.slo, settings_.source_notes);
     result.summary.interrupted = interrupted_;
     POOLMARK_ASSIGN_OR_RETURN(result.summary.load_json,
@@ -340,6 +346,7 @@ class Run {
     if (totals.processor_wait >= 0 && loop_time > 0)
       client.processor_wait_share = static_cast<double>(totals.processor_wait) / loop_time;
     client.stale_requests = totals.stale_requests;
+    client.own_limits = totals.own_limits;
     client.absurd_usages = totals.absurd_usages;
     client.extra_attempts = totals.extra_attempts;
     client.unfilled_arrivals = totals.unfilled_arrivals;

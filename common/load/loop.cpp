@@ -91,67 +91,13 @@ Status Loop::Prepare() {
     epoll_event event{EPOLLIN, {.ptr = fd}};
     epoll_ctl(epoll_, EPOLL_CTL_ADD, *fd, &event);
   }
-  if (options_.mode == LoadOptions::Mode::kClosed) {
-    // Connections of all users, so that time 0 is no storm of connects. What fails here fails again, and
-    // is counted, when a request needs it.
-    const uint32_t users = ShareOf(options_.users, part_.index, part_.count);
-    const uint32_t wanted = max_links_ == 0 ? users : std::min(users, max_links_);
-    for (uint32_t i = 0; i < wanted; ++i) {
-      // The first session of user u goes to the u-th target, as long as users take theirs in order.
-      OpenLink((part_.index + i * part_.count) % static_cast<uint32_t>(targets_.size()), nullptr);
-    }
-  }
+  OpenAheadOfStart();
   return absl::OkStatus();
 }
 
 void Loop::Wake() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = write(wake_, &one, sizeof one);
-}
-
-// Connects go on while the loops wait for each other.
-void Loop::WaitForStart() {
-  const auto all_connected = [this] {
-    return std::none_of(links_.begin(), links_.end(),
-                        [](const auto& link) { return !link->closed && link->connecting; });
-  };
-  const int64_t give_up = ReadClock(CLOCK_MONOTONIC) + options_.connect_timeout.count();
-  bool announced = false;
-  epoll_event events[kBatch];
-  for (;;) {
-    if (!announced && (all_connected() || ReadClock(CLOCK_MONOTONIC) > give_up ||
-                       shared_.stop.load() != SharedPlan::kRun)) {
-      announced = true;
-      shared_.ready.fetch_add(1);
-    }
-    const int64_t start = shared_.start_steady.load(std::memory_order_acquire);
-    if (announced && (start != 0 || shared_.stop.load() != SharedPlan::kRun)) {
-      start_ = start != 0 ? start : ReadClock(CLOCK_MONOTONIC);
-      break;
-    }
-    const int n = epoll_wait(epoll_, events, kBatch, announced ? 20 : 5);
-    for (int i = 0; i < n; ++i) {
-      if (events[i].data.ptr == &wake_) {
-        uint64_t count;
-        [[maybe_unused]] const ssize_t rc = read(wake_, &count, sizeof count);
-      } else if (events[i].data.ptr != &timer_) {
-        HandleEvent(static_cast<Link*>(events[i].data.ptr), events[i].events);
-      }
-    }
-    BuryClosed();
-  }
-  // In slices, since a planned start may be far and a stop, which moves it to its own moment, is not to wait.
-  constexpr int64_t kSlice = 20'000'000;
-  for (;;) {
-    const int64_t ahead = start_ - ReadClock(CLOCK_MONOTONIC);
-    if (ahead <= 0) break;
-    if (shared_.stop.load() != SharedPlan::kRun) {
-      start_ = std::min(shared_.start_steady.load(std::memory_order_acquire), ReadClock(CLOCK_MONOTONIC));
-      break;
-    }
-    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(ahead, kSlice)));
-  }
-  for (const auto& link : links_) link->idle_since = Now();
 }
 
 void Loop::Run() {

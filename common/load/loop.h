@@ -63,6 +63,7 @@ class Loop {
     bool counted = false;     // against max_requests and the warm-up
     bool measured = false;    // against measured_requests
     bool waited = false;      // for a connection
+    bool noted = false;       // in the schedule error
     uint64_t wait_order = 0;  // among those that wait
     bool owed = false;        // was due before the end of the load: sent in the drain
   };
@@ -76,10 +77,13 @@ class Loop {
   };
   struct Link;
 
-  // loop.cpp: the loop itself.
+  // loop.cpp: the loop itself; loop_start.cpp: before it.
   int64_t Now() const;
   void ConvertClock();
+  void OpenAheadOfStart();
+  void Poll(int milliseconds);
   void WaitForStart();
+  void WaitUntil(int64_t start);
   void RunDue(int64_t now);
   void ArmTimer();
   std::optional<int64_t> NextDue() const;

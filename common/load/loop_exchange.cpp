@@ -15,6 +15,11 @@ void AppendNumber(uint64_t value, std::string* out) {
   out->append(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
 }
 
+// An engine that heeds no max_tokens would fill the memory with one record.
+size_t MostEvents(int64_t output_tokens) {
+  return 10'000 + 16 * static_cast<size_t>(std::clamp<int64_t>(output_tokens, 0, 1'000'000));
+}
+
 }  // namespace
 
 // Reads a made-up answer once, so that the first real one does not pay for code and memory touched for the
@@ -37,11 +42,10 @@ void Loop::Rehearse() {
 }
 
 void Loop::InFlight(int change, int64_t now) {
-  LoopLive::Add(live_.in_flight_nanoseconds,
-                static_cast<uint64_t>(in_flight_ * std::max<int64_t>(0, now - in_flight_since_)));
+  const int64_t more = in_flight_ * std::max<int64_t>(0, now - in_flight_since_);
   in_flight_since_ = now;
   in_flight_ += change;
-  live_.in_flight.store(static_cast<uint64_t>(in_flight_), std::memory_order_relaxed);
+  live_.SetInFlight(static_cast<uint64_t>(in_flight_), static_cast<uint64_t>(more), now);
   if (static_cast<uint64_t>(in_flight_) > LoopLive::Get(live_.max_in_flight)) {
     live_.max_in_flight.store(static_cast<uint64_t>(in_flight_), std::memory_order_relaxed);
   }
@@ -71,6 +75,11 @@ void Loop::Start(Request request) {
     return BeginExchange(link);
   }
   if (max_links_ > 0 && links_.size() >= max_links_ && !MakeRoom()) return Wait(target, request);
+  // From here on it is the connection's set-up, which is told apart.
+  if (!request.waited) {
+    NoteDelay(request, Now());
+    request.noted = true;
+  }
   OpenLink(target, &request);
 }
 
@@ -113,7 +122,8 @@ void Loop::BeginExchange(Link* link) {
   head_ += "\r\n\r\n";
   link->answer.clear();
   link->done_at = -1;
-  link->stream.Begin(&record, run.wants_answers() ? &link->answer : nullptr);
+  link->stream.Begin(&record, run.wants_answers() ? &link->answer : nullptr,
+                     MostEvents(run.plan(request.turn).output_tokens));
   now_ = Now();
   record.started = record.sent = now_;
   if (!CountMeasured(&*link->request, record.window_time())) {
@@ -123,7 +133,7 @@ void Loop::BeginExchange(Link* link) {
     Release(link, now_);
     return Drop(unwanted);
   }
-  NoteDelay(request, now_);
+  if (!request.noted) NoteDelay(request, now_);
   if (request.attempt == 1) {
     LoopLive::Add(live_.started, 1);
   } else {
@@ -230,7 +240,7 @@ void Loop::EndExchange(Link* link) {
   InFlight(-1, now);
   --busy_;
   const Request request = *link->request;
-  const bool stale = link->used && !link->stream.answered() && record.outcome == Outcome::kReset;
+  const bool stale = link->kept && !link->stream.answered() && record.outcome == Outcome::kReset;
   const bool reusable = link->stream.reusable() && all_sent;
   const bool again = RetryWanted(record, request, stale);
   const Outcome outcome = record.outcome;
@@ -244,7 +254,7 @@ void Loop::EndExchange(Link* link) {
   }
   const std::optional<int64_t> retry_after = again ? link->stream.retry_after_seconds() : std::nullopt;
   link->request.reset();
-  link->used = true;
+  link->kept = true;
   if (reusable) {
     Release(link, now);
   } else {

@@ -75,6 +75,8 @@ void Loop::EndIssuing(int64_t now) {
       LoopLive::Add(live_.unsent_arrivals, 1);
     }
   }
+  // Of a trace, what should have been looked at by now.
+  if (by_time && options_.mode == LoadOptions::Mode::kTrace) OpenAhead(end);
   issuing_ = false;
   drain_end_ = end + options_.drain.count();
   next_arrival_.reset();

@@ -19,7 +19,7 @@ struct Loop::Link {
   bool idle = false;
   bool watches_writes = false;
   bool connecting = true;
-  bool used = false;  // carried a request before
+  bool kept = false;  // was open before its request: carried one before, or opened ahead of any
   int64_t opened_at = 0;
   std::optional<int64_t> connect_took;  // until the first request takes it
   int64_t idle_since = 0;

@@ -53,6 +53,7 @@ void Loop::Connected(Link* link) {
   link->connect_took = Now() - link->opened_at;
   WatchWrites(link, false);
   if (link->request.has_value()) return BeginExchange(link);
+  link->kept = true;
   Release(link, Now());
 }
 
@@ -70,6 +71,7 @@ void Loop::FailConnect(Link* link) {
                               ? "no answer to the TLS handshake within the connect timeout"
                               : "no connection within the connect timeout";
   const int64_t opened = link->opened_at;
+  const bool own_limit = link->connection.own_limit();
   std::optional<Request> request = link->request;
   link->request.reset();
   CloseLink(link, false);
@@ -83,6 +85,7 @@ void Loop::FailConnect(Link* link) {
   record.end = now_;
   record.outcome = cut_ ? Outcome::kCancelled : Outcome::kConnect;
   record.error = why;
+  if (own_limit) LoopLive::Add(live_.own_limits, 1);
   if (request->attempt == 1) {
     LoopLive::Add(live_.started, 1);
   } else {

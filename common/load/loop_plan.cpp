@@ -74,8 +74,9 @@ void Loop::TakeArrival(int64_t now, int64_t at) {
       sessions_left_ = false;
       int64_t never = -1;
       live_.ran_out_at.compare_exchange_strong(never, now);
-      // Without a session that goes on, nothing is left that an arrival could ever send.
-      if (!MoreTurns()) {
+      // Without a session that goes on, nothing is left that an arrival could ever send; arrivals of sessions
+      // send no further turns.
+      if (options_.rate_of_sessions || !MoreTurns()) {
         arrivals_.reset();
         next_arrival_.reset();
         return;

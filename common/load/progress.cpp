@@ -35,11 +35,11 @@ Totals AddUp(Board& board) {
     totals.ok += LoopLive::Get(loop.outcomes[static_cast<size_t>(Outcome::kOk)]);
     totals.in_flight += LoopLive::Get(loop.in_flight);
     totals.max_in_flight += LoopLive::Get(loop.max_in_flight);
-    totals.in_flight_nanoseconds += LoopLive::Get(loop.in_flight_nanoseconds);
     totals.events += LoopLive::Get(loop.events);
     totals.bytes_in += LoopLive::Get(loop.bytes_in);
     totals.connections += LoopLive::Get(loop.connections);
     totals.stale_connections += LoopLive::Get(loop.stale_connections);
+    totals.own_limits += LoopLive::Get(loop.own_limits);
     totals.stale_requests += LoopLive::Get(loop.stale_requests);
     totals.absurd_usages += LoopLive::Get(loop.absurd_usages);
     totals.extra_attempts += LoopLive::Get(loop.extra_attempts);
@@ -62,6 +62,12 @@ Totals AddUp(Board& board) {
     totals.schedule_error.Merge(loop.schedule_error);
   }
   return totals;
+}
+
+uint64_t Progress::InFlightIntegral(int64_t time) const {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < board_.loops(); ++i) sum += board_.loop(i).InFlightIntegral(time);
+  return sum;
 }
 
 Tick Progress::Take(int64_t now, bool draining) {

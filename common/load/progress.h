@@ -10,14 +10,14 @@ namespace poolmark::load {
 
 // Counters of all loops, added up.
 struct Totals {
-  uint64_t started = 0, ended = 0, ok = 0, in_flight = 0, max_in_flight = 0, in_flight_nanoseconds = 0,
-           events = 0, bytes_in = 0;
+  uint64_t started = 0, ended = 0, ok = 0, in_flight = 0, max_in_flight = 0, events = 0, bytes_in = 0;
   uint64_t connections = 0, stale_connections = 0, extra_attempts = 0, unfilled_arrivals = 0,
            unsent_arrivals = 0;
   uint64_t abandoned_turns = 0, waited_for_connection = 0, users_without_session = 0;
   int64_t ran_out_at = -1;
   int64_t max_lateness = 0;
   uint64_t stale_requests = 0;
+  uint64_t own_limits = 0;
   uint64_t absurd_usages = 0;
   int64_t max_schedule_error = 0;
   int64_t max_connection_wait = 0;
@@ -31,7 +31,8 @@ class Progress {
   Progress(Board& board, const LoadOptions& options) : board_(board), options_(options) {}
   // What happened since the call before; `now` in nanoseconds of the load.
   Tick Take(int64_t now, bool draining);
-  uint64_t InFlightIntegral() const { return AddUp(board_).in_flight_nanoseconds; }
+  // Requests in flight times nanoseconds, over all loops until `time` of the load.
+  uint64_t InFlightIntegral(int64_t time) const;
 
  private:
   Board& board_;

@@ -35,13 +35,18 @@ struct LoopLive {
   std::array<Counter, kOutcomes> outcomes{};
   Counter in_flight{0};
   Counter max_in_flight{0};
-  Counter in_flight_nanoseconds{0};  // integral of in_flight over time
+  // Integral of in_flight over time until `in_flight_since`, since when it has not changed. Read with
+  // InFlightIntegral.
+  Counter in_flight_nanoseconds{0};
+  std::atomic<int64_t> in_flight_since{0};
+  std::atomic<uint32_t> in_flight_version{0};  // odd while they change
   Counter events{0};
   Counter output_tokens{0};
   Counter bytes_in{0};
   Counter bytes_out{0};
   Counter connections{0};        // opened
   Counter stale_connections{0};  // closed by the peer while idle
+  Counter own_limits{0};         // requests that this machine's limits refused a connection
   Counter stale_requests{0};     // failed since the peer had closed the kept connection
   Counter absurd_usages{0};      // of requests whose usage held a count beyond all bounds
   Counter extra_attempts{0};     // by the retry policy
@@ -60,6 +65,27 @@ struct LoopLive {
   std::atomic<int64_t> max_connection_wait{
       0};  // intended to started, of requests that waited for a connection
   std::atomic<int> finished{0};
+
+  // Requests in flight times nanoseconds, until `time` of the load.
+  uint64_t InFlightIntegral(int64_t time) const {
+    for (;;) {
+      const uint32_t version = in_flight_version.load(std::memory_order_acquire);
+      const uint64_t sum = in_flight_nanoseconds.load(std::memory_order_acquire);
+      const int64_t open = time - in_flight_since.load(std::memory_order_acquire);
+      const uint64_t now = in_flight.load(std::memory_order_acquire);
+      if (version % 2 == 1 || version != in_flight_version.load(std::memory_order_relaxed)) continue;
+      return sum + (open > 0 ? now * static_cast<uint64_t>(open) : 0);
+    }
+  }
+  // By the loop itself.
+  void SetInFlight(uint64_t now, uint64_t more_nanoseconds, int64_t time) {
+    const uint32_t version = in_flight_version.load(std::memory_order_relaxed);
+    in_flight_version.store(version + 1, std::memory_order_relaxed);
+    in_flight_nanoseconds.store(Get(in_flight_nanoseconds) + more_nanoseconds, std::memory_order_release);
+    in_flight_since.store(time, std::memory_order_release);
+    in_flight.store(now, std::memory_order_release);
+    in_flight_version.store(version + 2, std::memory_order_release);
+  }
 };
 
 }  // namespace poolmark::load

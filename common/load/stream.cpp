@@ -32,7 +32,7 @@ std::string_view RawHeader(std::string_view head, std::string_view name) {
 
 }  // namespace
 
-void StreamReader::Begin(RequestRecord* record, std::string* answer) {
+void StreamReader::Begin(RequestRecord* record, std::string* answer, size_t most_events) {
   parser_.Reset();
   sse_.Reset();
   chunks_.Reset();
@@ -43,6 +43,8 @@ void StreamReader::Begin(RequestRecord* record, std::string* answer) {
   kernel_.reset();
   last_usage_ = 0;
   event_tokens_ = true;
+  most_events_ = most_events;
+  too_long_ = false;
   done_ = finished_ = complete_ = ended_ = failed_ = absurd_usage_ = false;
 }
 
@@ -61,6 +63,10 @@ StreamReader::State StreamReader::Feed(std::string_view bytes, int64_t now, std:
         break;
       case http::ResponseParser::Step::kBody:
         TakeBody(piece);
+        if (too_long_) {
+          Finish(now);
+          return State::kEnded;
+        }
         break;
       case http::ResponseParser::Step::kDone:
         // Bytes after the answer belong to nothing that was asked.
@@ -68,6 +74,7 @@ StreamReader::State StreamReader::Feed(std::string_view bytes, int64_t now, std:
         Finish(now);
         return State::kEnded;
       case http::ResponseParser::Step::kError:
+        if (record_->http_status == 0) record_->http_status = parser_.status();
         Fail(Outcome::kProtocol, parser_.error());
         Finish(now);
         return State::kEnded;
@@ -150,6 +157,11 @@ void StreamReader::TakeOutput(const http::Chunk& chunk) {
     } else {
       event_tokens_ = false;
     }
+  }
+  if (record.events.size() >= most_events_) {
+    too_long_ = true;
+    return Fail(Outcome::kProtocol, "more than " + std::to_string(most_events_) +
+                                        " output events, far beyond the max_tokens that were asked for");
   }
   record.events.push_back({now_, static_cast<uint32_t>(std::clamp<int64_t>(tokens, 0, 1'000'000))});
 }

@@ -1,6 +1,7 @@
 // Reads one response and fills its record: HTTP framing, SSE, stream events, outcome. Pure: bytes and
 // times come in, so that recorded answers can be replayed at every split point. Not thread-safe.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,8 +22,9 @@ class StreamReader {
     kEnded,  // the record is complete
   };
 
-  // `record` outlives the exchange. `answer`, when given, receives the text (live answers).
-  void Begin(RequestRecord* record, std::string* answer);
+  // `record` outlives the exchange. `answer`, when given, receives the text (live answers). An answer of more
+  // output events than `most_events` fails and ends.
+  void Begin(RequestRecord* record, std::string* answer, size_t most_events = SIZE_MAX);
   // Bytes read at `now`; the kernel's stamp, converted, where there is one.
   State Feed(std::string_view bytes, int64_t now, std::optional<int64_t> kernel);
   // The peer closed, or the connection was lost (`error` says how, "" for an orderly close). After [DONE] the
@@ -64,6 +66,8 @@ class StreamReader {
   int64_t now_ = 0;
   std::optional<int64_t> kernel_;
   int64_t last_usage_ = 0;
+  size_t most_events_ = SIZE_MAX;
+  bool too_long_ = false;
   bool event_tokens_ = true;  // every output event so far said its tokens
   bool done_ = false;
   bool finished_ = false;  // a finish_reason came

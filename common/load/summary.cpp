@@ -119,6 +119,14 @@ void JudgeClient(const LoadOptions& options, Summary* summary) {
         client.cpu_seconds_of_load / summary->load_s / std::max(1, client.loops * client.processes);
     if (busy > 0.9) limits.push_back(Text("its event loops were busy %.0f %% of the time", busy * 100));
   }
+  if (client.own_limits > 0) {
+    summary->client_limited = true;
+    summary->notes.push_back(
+        std::to_string(client.own_limits) +
+        " requests failed since this machine had no files, ports or memory for another connection; that is "
+        "not the "
+        "server's doing. Raise the limit of open files (ulimit -n, LimitNOFILE=), or spread the load.");
+  }
   if (limits.empty()) return;
   summary->client_limited = true;
   std::string note =

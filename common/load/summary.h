@@ -47,6 +47,7 @@ struct ClientFigures {
   std::optional<double> schedule_error_p50_ms, schedule_error_p99_ms, schedule_error_max_ms;  // open loop
   std::optional<double> processor_wait_share;  // of a loop's time: ready to run without a processor
   uint64_t stale_requests = 0;                 // failed since the server had closed the kept connection
+  uint64_t own_limits = 0;  // requests without a connection since this machine had no files or ports for more
   uint64_t absurd_usages = 0;  // usages with a count beyond http::kMostTokens, which was not taken
   std::optional<double> connection_wait_max_ms;  // open loop: from the intended send, with max_connections
   double achieved_concurrency = 0;               // time-weighted, over the load without its drain

@@ -44,7 +44,9 @@ Json Definitions() {
        "output tokens of the successful requests that start in the window, drain included, over the window's "
        "length"},
       {"lateness_ms", "from the kernel's receive stamp of data to the program's own clock"},
-      {"schedule_error_ms", "from the intended send to the first byte about to be written"}};
+      {"schedule_error_ms",
+       "from the intended send to the first byte about to be written, or to the beginning of a connection's "
+       "set-up"}};
 }
 
 }  // namespace
@@ -115,6 +117,7 @@ Json SummaryJson(const Summary& s) {
       {"connection_wait_max_ms", Of(c.connection_wait_max_ms)},
       {"processor_wait_share", Of(c.processor_wait_share)},
       {"stale_requests", c.stale_requests},
+      {"own_limits", c.own_limits},
       {"achieved_concurrency", Round(c.achieved_concurrency)},
       {"max_in_flight", c.max_in_flight},
       {"cpu_s", Round(c.cpu_seconds)},

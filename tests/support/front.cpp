@@ -80,6 +80,7 @@ bool WriteAll(int fd, std::string_view bytes) {
 }  // namespace
 
 struct Front::State {
+  std::chrono::milliseconds before_handshake{0};
   uint16_t backend = 0;
   uint16_t port = 0;
   int listener = -1;
@@ -101,6 +102,7 @@ struct Front::State {
       SSL* ssl = nullptr;
       bool good = true;
       if (context != nullptr) {
+        std::this_thread::sleep_for(before_handshake);
         ssl = SSL_new(context);
         SSL_set_fd(ssl, client);
         good = SSL_accept(ssl) == 1;
@@ -140,11 +142,13 @@ struct Front::State {
   }
 };
 
-Front::Front(uint16_t backend, bool tls, const std::string& ca_file, uint16_t port)
+Front::Front(uint16_t backend, bool tls, const std::string& ca_file, uint16_t port,
+             std::chrono::milliseconds before_handshake)
     : state_(std::make_unique<State>()) {
   State* const state = state_.get();
   std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
   state->backend = backend;
+  state->before_handshake = before_handshake;
   if (tls) state->context = MakeContext(ca_file);
   state->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int one = 1;

@@ -157,8 +157,19 @@ TEST_CASE("errors inside a stream are errors in each form engines use") {
   CHECK(Read(R"({"detail":[{"msg":"field required"}]})").kind == Chunk::Kind::kError);
   CHECK(Read(R"({"detail":"","choices":[]})").kind == Chunk::Kind::kData);
   CHECK(Read("[DONE]").kind == Chunk::Kind::kDone);
-  for (const std::string data : {"", "x", "[]", "null", "{", R"({"a":tru})", R"({"a":1}x)",
-                                 "{\"a\":\"\x01\"}", R"({"a":01})", R"({"a":1,})", R"({a:1})", "[DONE] "}) {
+  for (const std::string data : {
+           "",
+           "x",
+           "[]",
+           "null",
+           "{",
+           R"({"a":tru})",
+           R"({"a":1}x)",
+           "{\"a\":\"\x01\"}",
+           R"({"a":01})",
+           R"({"a":1,})",
+           R"({a:1})",
+       }) {
     INFO(data);
     CHECK(Read(data).kind == Chunk::Kind::kMalformed);
   }
@@ -276,6 +287,45 @@ TEST_CASE("captured streams of real engines take the fast path and equal the tre
   CHECK(events > 100);
   CHECK(outputs > 50);
   CHECK(fast >= events - 10);
+}
+
+TEST_CASE("content as a list of parts is read by the tree") {
+  struct Case {
+    std::string content;
+    bool output, answer;
+  };
+  for (const Case& c : std::vector<Case>{
+           {R"([{"type":"text","text":"hi"}])", true, true},
+           {R"([{"type":"text","text":""}])", false, false},
+           {R"([])", false, false},
+           {R"([{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}])", true, false},
+           {R"([{"type":"thinking","thinking":"hm"},7])", true, false},
+       }) {
+    const std::string data = Choice(R"({"content":)" + c.content + "}");
+    INFO(data);
+    const Chunk chunk = Read(data);
+    CHECK(chunk.output == c.output);
+    CHECK(chunk.answer == c.answer);
+    CHECK_FALSE(ScanChunk(data, nullptr).has_value());
+  }
+}
+
+TEST_CASE("[DONE] may have blanks at its ends, a message with a code is an error") {
+  for (const char* done : {"[DONE]", "[DONE] ", " [DONE]", "[DONE]\r"}) {
+    INFO(done);
+    CHECK(Read(done).kind == Chunk::Kind::kDone);
+    ChunkReader reader;
+    CHECK(reader.Read(done).kind == Chunk::Kind::kDone);
+  }
+  for (const char* other : {"[DONE]x", "[ DONE]", "", " "})
+    CHECK(Read(other).kind == Chunk::Kind::kMalformed);
+  CHECK(Read(R"({"message":"boom","code":400})").kind == Chunk::Kind::kError);
+  CHECK(Read(R"({"message":"boom","code":400})").error == "boom");
+  CHECK(Read(R"({"message":"boom"})").kind == Chunk::Kind::kData);
+  CHECK(Read(R"({"message":"x","code":1,"choices":[]})").kind == Chunk::Kind::kData);
+  std::string text;
+  Read(Choice(R"({"content":[{"type":"text","text":"a"},{"type":"text","text":"b\u00e9"}]})"), &text);
+  CHECK(text == "ab\u00e9");
 }
 
 }  // namespace poolmark::http

@@ -129,6 +129,26 @@ TEST_CASE("after [DONE] an answer is whole, whatever ends the exchange") {
   }
 }
 
+TEST_CASE("an answer far longer than was asked for ends, whatever the server has yet to say") {
+  RequestRecord record;
+  StreamReader reader;
+  reader.Begin(&record, nullptr, 3);
+  CHECK(reader.Feed(ChunkedHead() + Event(Content("a")) + Event(Content("b")) + Event(Content("c")), 1,
+                    std::nullopt) == StreamReader::State::kReading);
+  CHECK(reader.Feed(Event(Content("d")) + Event(Content("e")), 2, std::nullopt) ==
+        StreamReader::State::kEnded);
+  CHECK(record.outcome == Outcome::kProtocol);
+  CHECK(record.error.find("more than 3 output events") != std::string::npos);
+  CHECK(record.events.size() == 3);
+  CHECK_FALSE(reader.reusable());
+}
+
+TEST_CASE("the status of an answer whose head is refused is kept") {
+  const RequestRecord record = Play({{1, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"}});
+  CHECK(record.outcome == Outcome::kProtocol);
+  CHECK(record.http_status == 200);
+}
+
 TEST_CASE("a connection is used again only after a complete answer that allows it") {
   const auto reusable = [](const std::string& bytes) {
     RequestRecord record;
