@@ -77,6 +77,12 @@ void AddRun(CLI::App& quality, int& exit_code) {
   run->callback([args, &exit_code] { exit_code = RunQualityRun(*args); });
 }
 
+void AddOutput(CLI::App* command, std::string* output) {
+  command->add_option("--output,-o", *output, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+}
+
 void AddAnalyze(CLI::App& quality, int& exit_code) {
   auto args = std::make_shared<QualityAnalyzeArguments>();
   QualityAnalyzeArguments& a = *args;
@@ -101,9 +107,7 @@ void AddAnalyze(CLI::App& quality, int& exit_code) {
       ->capture_default_str();
   analyze->add_option("--judge-templates", a.judge_templates,
                       "Directory of the two templates (default: the state directory)");
-  analyze->add_option("--output,-o", a.output, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+  AddOutput(analyze, &a.output);
   analyze->callback([args, &exit_code] { exit_code = RunQualityAnalyze(*args); });
 }
 
@@ -114,26 +118,37 @@ void AddReaders(CLI::App& quality, int& exit_code) {
   show->add_option("--qid", show_args->qid, "One question");
   show->add_flag("--all", show_args->all, "Every question");
   show->add_flag("--responses", show_args->responses, "Full responses too");
+  AddOutput(show, &show_args->output);
   show->callback([show_args, &exit_code] { exit_code = RunQualityShow(*show_args); });
 
   auto verify_dir = std::make_shared<std::string>();
+  auto verify_output = std::make_shared<std::string>("text");
   CLI::App* verify = quality.add_subcommand("verify", "Recompute digests, plan invariants, rows and summary");
   verify->add_option("directory", *verify_dir, "Results directory")->required();
-  verify->callback([verify_dir, &exit_code] { exit_code = RunQualityVerify(*verify_dir); });
+  AddOutput(verify, verify_output.get());
+  verify->callback(
+      [verify_dir, verify_output, &exit_code] { exit_code = RunQualityVerify(*verify_dir, *verify_output); });
 
   auto a = std::make_shared<std::string>();
   auto b = std::make_shared<std::string>();
+  auto compare_output = std::make_shared<std::string>("text");
   CLI::App* compare = quality.add_subcommand("compare", "Two directories with the same run fingerprint");
   compare->add_option("a", *a, "Results directory")->required();
   compare->add_option("b", *b, "Results directory")->required();
-  compare->callback([a, b, &exit_code] { exit_code = RunQualityCompare(*a, *b); });
+  AddOutput(compare, compare_output.get());
+  compare->callback(
+      [a, b, compare_output, &exit_code] { exit_code = RunQualityCompare(*a, *b, *compare_output); });
 
   auto report_dir = std::make_shared<std::string>();
   auto out = std::make_shared<std::string>();
+  auto report_output = std::make_shared<std::string>("text");
   CLI::App* report = quality.add_subcommand("report", "Write the HTML report");
   report->add_option("directory", *report_dir, "Results directory")->required();
   report->add_option("--out", *out, "File (default: report.html in the directory)");
-  report->callback([report_dir, out, &exit_code] { exit_code = RunQualityReport(*report_dir, *out); });
+  AddOutput(report, report_output.get());
+  report->callback([report_dir, out, report_output, &exit_code] {
+    exit_code = RunQualityReport(*report_dir, *out, *report_output);
+  });
 }
 
 }  // namespace

@@ -48,13 +48,15 @@ struct QualityShowArguments {
   std::string qid;
   bool all = false;
   bool responses = false;
+  std::string output = "text";
 };
 
 int RunQualityRun(const QualityRunArguments& arguments);
 int RunQualityAnalyze(const QualityAnalyzeArguments& arguments);
 int RunQualityShow(const QualityShowArguments& arguments);
-int RunQualityVerify(const std::string& directory);
-int RunQualityCompare(const std::string& a, const std::string& b);
-int RunQualityReport(const std::string& directory, const std::string& out);
+// `output` is "text" or "json".
+int RunQualityVerify(const std::string& directory, const std::string& output);
+int RunQualityCompare(const std::string& a, const std::string& b, const std::string& output);
+int RunQualityReport(const std::string& directory, const std::string& out, const std::string& output);
 
 }  // namespace poolmark::cli

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <utility>
 
+#include "cli/output/table.h"
+#include "cli/output/terminal.h"
 #include "common/base/files.h"
 
 namespace poolmark::cli {
@@ -17,12 +19,22 @@ void Say() {
   std::fputs("\nstopping; once more ends at once\n", stderr);
 }
 
+int CodeOf(const Status& status) {
+  if (absl::IsCancelled(status)) return 130;
+  return absl::IsInternal(status) || absl::IsUnknown(status) ? 70 : 2;
+}
+
 }  // namespace
 
 int Refuse(const Status& status) {
   std::fprintf(stderr, "poolmark: %s\n", std::string(status.message()).c_str());
-  if (absl::IsCancelled(status)) return 130;
-  return absl::IsInternal(status) || absl::IsUnknown(status) ? 70 : 2;
+  return CodeOf(status);
+}
+
+int Refuse(const Status& status, const std::string& output) {
+  if (output != "json") return Refuse(status);
+  WriteErr(ErrorText({ErrorOf(status)}, Format::kJson));
+  return CodeOf(status);
 }
 
 Result<std::string> ApiKey(const std::string& file) {

@@ -10,6 +10,8 @@ namespace poolmark::cli {
 
 // Prints the error; 70 for a fault of this program, 130 for an interrupt, else 2.
 int Refuse(const Status& status);
+// The same, as JSON where `output` is "json" (docs/cli.md).
+int Refuse(const Status& status, const std::string& output);
 
 // The first line of the file, or OPENAI_API_KEY, or "".
 Result<std::string> ApiKey(const std::string& file);

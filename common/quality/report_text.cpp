@@ -148,6 +148,12 @@ std::string PrintableStart(std::string_view text, size_t most_bytes) {
                       " bytes more; whole in a pipe or file)");
 }
 
+bool IsShown(const Row& row, const ShowOptions& options) {
+  if (!options.qid.empty()) return row.qid == options.qid;
+  const bool lost = row.loss_tag && *row.loss_tag != "none" && *row.loss_tag != "candidate_higher";
+  return lost || options.all;
+}
+
 std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& directory,
                      const ShowOptions& options) {
   std::string out;
@@ -156,8 +162,7 @@ std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& direct
   for (size_t i = 0; i < directory.plan.samples.size(); ++i) index[directory.plan.samples[i].qid] = i;
   int64_t shown = 0;
   for (const Row& row : rows) {
-    bool lost = row.loss_tag && *row.loss_tag != "none" && *row.loss_tag != "candidate_higher";
-    if (options.qid.empty() ? !(lost || options.all) : row.qid != options.qid) continue;
+    if (!IsShown(row, options)) continue;
     ++shown;
     auto found = index.find(row.qid);
     const Sample* sample = found == index.end() ? nullptr : &directory.plan.samples[found->second];
@@ -230,19 +235,11 @@ std::vector<std::string> WhyNotComparable(const Summary& a, const Summary& b, co
   return out;
 }
 
-std::string CompareText(const Summary& a, const std::vector<Row>& a_rows, const Summary& b,
-                        const std::vector<Row>& b_rows) {
-  std::string out;
-  for (const auto& [name, s] : {std::pair("A", &a), std::pair("B", &b)}) {
-    absl::StrAppend(&out, name, ": ", std::string(VerdictName(s->verdict)), ", candidate mean ",
-                    Fixed3(s->candidate.figures.mean_score), ", delta ", Fixed3(s->candidate.figures.delta),
-                    PlusMinus(s->candidate.figures), ", unscored ", s->unscored_questions, "\n");
-  }
+CandidateChanges CompareCandidates(const std::vector<Row>& a_rows, const std::vector<Row>& b_rows) {
   std::map<std::string, const Row*> by_qid;
   for (const Row& row : a_rows) by_qid[row.qid] = &row;
+  CandidateChanges out;
   std::vector<double> a_scores, b_scores;
-  std::string changed;
-  int64_t changes = 0;
   for (const Row& row : b_rows) {
     auto found = by_qid.find(row.qid);
     if (found == by_qid.end()) continue;
@@ -254,15 +251,31 @@ std::string CompareText(const Summary& a, const std::vector<Row>& a_rows, const 
     if (answer_before == nullptr || answer_after == nullptr) continue;
     a_scores.push_back(**before);
     b_scores.push_back(**after);
-    if (**before == **after) continue;
-    ++changes;
-    absl::StrAppend(&changed, "  ", Printable(row.qid), "  ", Fixed3(**before), " -> ", Fixed3(**after),
-                    "  '", Printable(*answer_before), "' -> '", Printable(*answer_after), "'\n");
+    if (**before != **after)
+      out.changed.push_back({row.qid, **before, **after, *answer_before, *answer_after});
   }
-  PairedComparison figures = ComparePaired(b_scores, a_scores);
-  absl::StrAppend(&out, "B against A, candidates question by question: ", Fixed3(figures.delta),
-                  PlusMinus(figures), " over ", a_scores.size(), " questions, ", changes, " differ\n",
-                  changed);
+  out.figures = ComparePaired(b_scores, a_scores);
+  out.questions = static_cast<int64_t>(a_scores.size());
+  return out;
+}
+
+std::string CompareText(const Summary& a, const std::vector<Row>& a_rows, const Summary& b,
+                        const std::vector<Row>& b_rows) {
+  std::string out;
+  for (const auto& [name, s] : {std::pair("A", &a), std::pair("B", &b)}) {
+    absl::StrAppend(&out, name, ": ", std::string(VerdictName(s->verdict)), ", candidate mean ",
+                    Fixed3(s->candidate.figures.mean_score), ", delta ", Fixed3(s->candidate.figures.delta),
+                    PlusMinus(s->candidate.figures), ", unscored ", s->unscored_questions, "\n");
+  }
+  const CandidateChanges changes = CompareCandidates(a_rows, b_rows);
+  absl::StrAppend(&out, "B against A, candidates question by question: ", Fixed3(changes.figures.delta),
+                  PlusMinus(changes.figures), " over ", changes.questions, " questions, ",
+                  changes.changed.size(), " differ\n");
+  for (const CandidateChange& change : changes.changed) {
+    absl::StrAppend(&out, "  ", Printable(change.qid), "  ", Fixed3(change.a_score), " -> ",
+                    Fixed3(change.b_score), "  '", Printable(change.a_answer), "' -> '",
+                    Printable(change.b_answer), "'\n");
+  }
   return out;
 }
 

@@ -20,6 +20,8 @@ struct ShowOptions {
   bool responses = false;  // full responses beside the answers
   size_t most_bytes = 0;   // of one text, the rest is cut and said; 0: whole texts
 };
+// Whether a question is among those that are shown.
+bool IsShown(const Row& row, const ShowOptions& options);
 // Questions side by side: golds, both answers, tag, where the evidence was stored and measured. `passes`
 // gives the responses and may be empty otherwise.
 std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& directory,
@@ -38,6 +40,18 @@ std::string PValue(double p);       // "0.031", "below 0.001"
 // and `b_plan` may be null.
 std::vector<std::string> WhyNotComparable(const Summary& a, const Summary& b, const Plan* a_plan,
                                           const Plan* b_plan);
+// The candidates of two directories, over the questions that both have a score for.
+struct CandidateChange {
+  std::string qid;
+  double a_score = 0, b_score = 0;
+  std::string a_answer, b_answer;
+};
+struct CandidateChanges {
+  PairedComparison figures;  // B against A
+  int64_t questions = 0;
+  std::vector<CandidateChange> changed;  // whose score differs, in B's order
+};
+CandidateChanges CompareCandidates(const std::vector<Row>& a_rows, const std::vector<Row>& b_rows);
 // Both verdicts and the questions whose candidate score differs.
 std::string CompareText(const Summary& a, const std::vector<Row>& a_rows, const Summary& b,
                         const std::vector<Row>& b_rows);
