@@ -22,15 +22,27 @@ CLI::Validator Representable() {
       "");
 }
 
+// As a shell gives it where a variable is not set.
+CLI::Validator NotEmpty() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return std::string(text.empty() ? "is empty: give it a value, or leave it out" : "");
+      },
+      "");
+}
+
 void AddRun(CLI::App& quality, int& exit_code) {
   auto args = std::make_shared<QualityRunArguments>();
   QualityRunArguments& a = *args;
   CLI::App* run = quality.add_subcommand("run", "Send the same questions to the arms and save their answers");
   run->add_option("--out", a.out, "Results directory (docs/quality.md); arms may be run into it one by one")
       ->required();
-  run->add_option("--reference-url", a.reference_url, "Engine that computes everything anew");
-  run->add_option("--control-url", a.control_url, "Engine with the cache on, reusing prefixes alone");
-  run->add_option("--candidate-url", a.candidate_url, "Engine with the reuse that is on trial");
+  run->add_option("--reference-url", a.reference_url, "Engine that computes everything anew")
+      ->check(NotEmpty());
+  run->add_option("--control-url", a.control_url, "Engine with the cache on, reusing prefixes alone")
+      ->check(NotEmpty());
+  run->add_option("--candidate-url", a.candidate_url, "Engine with the reuse that is on trial")
+      ->check(NotEmpty());
   run->add_option("--model", a.model, "Model name, as the engines list it")->required();
   run->add_option("--dataset", a.dataset, "hotpotqa, musique, or a .json or .jsonl file")->required();
   run->add_option("--task", a.task, "qa")->capture_default_str();
@@ -49,20 +61,23 @@ void AddRun(CLI::App& quality, int& exit_code) {
   run->add_option("--seed", a.seed, "Seed of orders and word fillers")
       ->check(Representable())
       ->capture_default_str();
-  run->add_option("--filler", a.filler,
-                  "dots, dashes or words: what passages are padded with (default dots)");
+  run->add_option("--filler", a.filler, "dots, dashes or words: what passages are padded with (default dots)")
+      ->check(NotEmpty());
   run->add_option("--min-unit-tokens", a.min_unit_tokens,
                   "concatenated: smallest unit (default 8 x chunk size)")
       ->check(Representable());
   run->add_option("--reference-repeats", a.reference_repeats, "Reference passes; two show the noise")
       ->capture_default_str();
   run->add_option("--capture-blend-metrics", a.blend_metrics_url,
-                  "Metrics page of the candidate's blend server");
+                  "Metrics page of the candidate's blend server")
+      ->check(NotEmpty());
   run->add_option("--tokenizer", a.tokenizer,
-                  "tokenizer.json or its directory (default: the engine's tokenize endpoint)");
+                  "tokenizer.json or its directory (default: the engine's tokenize endpoint)")
+      ->check(NotEmpty());
   run->add_option("--tokenize-url", a.tokenize_url,
                   "Engine whose tokenize endpoint counts (default: the first arm's)")
-      ->excludes("--tokenizer");
+      ->excludes("--tokenizer")
+      ->check(NotEmpty());
   run->add_option("--dataset-file", a.dataset_file,
                   "Read the records of --dataset from this file; the settings keep the name")
       ->check(CLI::ExistingFile);
@@ -96,8 +111,8 @@ void AddAnalyze(CLI::App& quality, int& exit_code) {
   analyze
       ->add_option("--min-reuse-ratio", a.min_reuse_ratio, "concatenated: least reused over expected tokens")
       ->capture_default_str();
-  analyze->add_option("--judge-url", a.judge_url, "OpenAI-compatible server of the judge");
-  analyze->add_option("--judge-model", a.judge_model, "The judge's model name");
+  analyze->add_option("--judge-url", a.judge_url, "OpenAI-compatible server of the judge")->check(NotEmpty());
+  analyze->add_option("--judge-model", a.judge_model, "The judge's model name")->check(NotEmpty());
   analyze->add_option("--judge-key-file", a.judge_key_file,
                       "File with the judge's key (default: OPENAI_API_KEY)");
   analyze->add_option("--judge-parallel", a.judge_parallel, "Answers rated at once")

@@ -161,6 +161,7 @@ class ArmRun {
   std::optional<Counters> SinceLast(const std::string& request_id) {
     Result<Counters> now = counters_.Read();
     if (!now.ok()) {
+      if (context_.stop.stop_requested()) return std::nullopt;  // nothing of the pass is kept
       if (unreadable_.empty()) Note(absl::StrCat("counters: ", std::string(now.status().message())));
       unreadable_ = std::string(now.status().message());
       return std::nullopt;

@@ -36,6 +36,8 @@ Result<Plan> BuildPlan(const Settings& settings, const std::vector<Question>& qu
 // identity for two or more (decision Q8).
 std::vector<size_t> MeasuredOrder(int64_t seed, const std::string& qid, size_t passages);
 
+// "chunk_size is 16, the directory's is 256; ...", "" when they are equal.
+std::string SettingsDifferences(const Settings& ours, const Settings& directorys);
 // Why two plans have different fingerprints: "chunk_size is 16, the directory's is 256; ...".
 std::string PlanDifferences(const Plan& ours, const Plan& directorys);
 

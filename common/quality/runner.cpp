@@ -39,13 +39,16 @@ class Run {
     // Refuse another schema before any work.
     POOLMARK_ASSIGN_OR_RETURN(std::optional<Plan> existing, directory_.LoadPlan());
     POOLMARK_RETURN_IF_ERROR(directory_.CheckArms());
+    if (existing) {
+      // Before a plan is made for nothing, which may take a minute and thousands of calls.
+      const std::string differences = SettingsDifferences(options_.settings, existing->settings);
+      if (!differences.empty()) return OtherPlan(differences);
+    }
     POOLMARK_RETURN_IF_ERROR(MakePlan());
     if (Interrupted()) return Finished();
     if (existing) {
       if (existing->plan_fingerprint != plan_.plan_fingerprint) {
-        return Precondition(directory_.File("plan.json"),
-                            absl::StrCat("is of another plan: ", PlanDifferences(plan_, *existing)),
-                            "use the same settings, or another --out");
+        return OtherPlan(PlanDifferences(plan_, *existing));
       }
     } else {
       plan_.created_at = IsoLocal(context_.clock->Wall());
@@ -65,6 +68,10 @@ class Run {
     return Finished();
   }
 
+  Status OtherPlan(const std::string& differences) const {
+    return Precondition(directory_.File("plan.json"), "is of another plan: " + differences,
+                        "use the same settings, or another --out");
+  }
   bool Interrupted() const { return context_.stop.stop_requested(); }
   void Note(const std::string& text) const {
     if (context_.note) context_.note(text);

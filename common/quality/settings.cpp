@@ -102,9 +102,7 @@ Status CheckSettings(const Settings& s) {
   return errors.empty() ? absl::OkStatus() : ToStatus(errors);
 }
 
-std::string PlanDifferences(const Plan& our_plan, const Plan& directorys) {
-  const Settings& ours = our_plan.settings;
-  const Settings& theirs = directorys.settings;
+std::string SettingsDifferences(const Settings& ours, const Settings& theirs) {
   std::vector<std::string> out;
   auto compare = [&](const char* name, const auto& a, const auto& b) {
     if (a != b) out.push_back(absl::StrCat(name, " is ", a, ", the directory's is ", b));
@@ -123,9 +121,14 @@ std::string PlanDifferences(const Plan& our_plan, const Plan& directorys) {
   compare("min_unit_tokens", ours.min_unit_tokens.value_or(-1), theirs.min_unit_tokens.value_or(-1));
   std::string text;
   for (const std::string& item : out) absl::StrAppend(&text, text.empty() ? "" : "; ", item);
-  if (text.empty())
-    text = "the settings are equal, but the prompts differ: data set, tokenizer or program version changed";
   return text;
+}
+
+std::string PlanDifferences(const Plan& ours, const Plan& directorys) {
+  const std::string text = SettingsDifferences(ours.settings, directorys.settings);
+  return text.empty() ? "the settings are equal, but the prompts differ: data set, tokenizer or program "
+                        "version changed"
+                      : text;
 }
 
 }  // namespace poolmark::quality

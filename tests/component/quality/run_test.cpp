@@ -132,6 +132,9 @@ TEST_CASE("a later run compares its plan, and another plan is refused untouched"
   INFO(why);
   CHECK(why.find("chunk_size is 8, the directory's is 16") != why.npos);
   CHECK(why.find("seed is 1, the directory's is 42") != why.npos);
+  // Settings are compared before anything is read or counted for a plan.
+  bench.options.dataset_file = "/nowhere/not-read.json";
+  CHECK_THAT(std::string(bench.TryRun().status().message()), Catch::Contains("seed is 1"));
   CHECK(ReadFile(bench.out() + "/plan.json").value() == plan);
   CHECK(FileExists(bench.out() + "/arm_candidate.json"));
 }
