@@ -17,12 +17,14 @@ Json LevelJson(const LoadOptions& o) {
   switch (o.mode) {
     case LoadOptions::Mode::kClosed:
       return {{"concurrency", o.users}, {"ramp_up", FormatDuration(o.ramp_up)}};
-    case LoadOptions::Mode::kRate:
-      return {{"rate", FormatRate(o.arrivals.steps)},
-              {"arrivals", std::string(ArrivalKindName(o.arrivals.kind))},
-              {"cv", o.arrivals.cv},
-              {"seed", o.arrivals.seed},
-              {"of", o.rate_of_sessions ? "sessions" : "requests"}};
+    case LoadOptions::Mode::kRate: {
+      Json level = {{"rate", FormatRate(o.arrivals.steps)},
+                    {"arrivals", std::string(ArrivalKindName(o.arrivals.kind))},
+                    {"seed", o.arrivals.seed},
+                    {"of", o.rate_of_sessions ? "sessions" : "requests"}};
+      if (o.arrivals.kind == ArrivalOptions::Kind::kGamma) level["cv"] = o.arrivals.cv;
+      return level;
+    }
     case LoadOptions::Mode::kTrace:
       break;
   }
@@ -70,7 +72,8 @@ Json SettingsJson(const LoadOptions& o, int processes) {
   if (o.retry.on_stale) on.push_back("stale");
   if (o.retry.on_429) on.push_back("429");
   if (o.retry.on_5xx) on.push_back("5xx");
-  json["retry"] = {{"attempts", o.retry.attempts}, {"on", on}, {"pause", FormatDuration(o.retry.pause)}};
+  json["retry"] = {{"attempts", o.retry.attempts}};
+  if (o.retry.attempts > 1) json["retry"].update({{"on", on}, {"pause", FormatDuration(o.retry.pause)}});
   json["loops"] = o.loops;
   json["processes"] = processes;
   json["worker"] = o.worker;
@@ -162,7 +165,7 @@ Result<LoadOptions> OptionsOfDescription(const Json& load) {
     }
     o.max_connections = load.at("max_connections").get<uint32_t>();
     o.retry.attempts = load.at("retry").at("attempts").get<int>();
-    for (const Json& word : load["retry"].at("on")) {
+    for (const Json& word : load["retry"].value("on", Json::array())) {
       o.retry.on_connect |= word == "connect";
       o.retry.on_stale |= word == "stale";
       o.retry.on_429 |= word == "429";

@@ -56,9 +56,11 @@ void AddTraffic(const Json& load, Json* json) {
   const double plain = std::strtod(rate.c_str(), &end);
   (*json)["request_rate"] = *end == 0 ? Json(plain) : Json(rate);
   const auto arrivals = level.at("arrivals").get<std::string>();
-  const auto cv = level.at("cv").get<double>();
   // Its burstiness is the gamma shape; equal gaps would be an infinite one.
-  if (arrivals == "gamma") (*json)["burstiness"] = 1 / (cv * cv);
+  if (arrivals == "gamma") {
+    const auto cv = level.at("cv").get<double>();
+    (*json)["burstiness"] = 1 / (cv * cv);
+  }
   if (arrivals == "constant") (*json)["burstiness"] = nullptr;
 }
 

@@ -29,7 +29,7 @@ Status CheckHeaderName(std::string_view name) {
   return absl::OkStatus();
 }
 
-Status ValidateOptions(const LoadOptions& o) {
+Errors OptionErrors(const LoadOptions& o) {
   Errors errors;
   const auto bad = [&errors](std::string message, std::string hint = "") {
     errors.push_back(
@@ -65,7 +65,13 @@ Status ValidateOptions(const LoadOptions& o) {
     bad("worker " + std::to_string(o.worker) + " of " + std::to_string(o.workers) + " does not exist",
         "count from 0");
   if (o.max_requests > 0 && o.workers > 1)
-    bad("a limit of requests cannot be shared by several machines", "use --sessions or --duration");
+    bad("a limit of requests cannot be shared by several machines",
+        "limit the load by its duration or by the sessions of its workload");
+  return errors;
+}
+
+Status ValidateOptions(const LoadOptions& options) {
+  const Errors errors = OptionErrors(options);
   return errors.empty() ? absl::OkStatus() : ToStatus(errors);
 }
 

@@ -72,6 +72,8 @@ struct LoadOptions {
 // Refuses what is no name of a header, and headers that the program sets itself: a second one would make the
 // request wrong or ambiguous.
 Status CheckHeaderName(std::string_view name);
+// All that is wrong with them, and the same as one status.
+Errors OptionErrors(const LoadOptions& options);
 Status ValidateOptions(const LoadOptions& options);
 
 // Of `total` things that are dealt out in turn, those of part `index` of `count`.

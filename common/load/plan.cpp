@@ -11,6 +11,8 @@
 namespace poolmark::load {
 namespace {
 
+constexpr double kMostRate = 1e7;  // requests a second, as on the command line
+
 // Takes known keys of an object, collects errors, refuses what is left.
 class KeyReader {
  public:
@@ -19,11 +21,18 @@ class KeyReader {
     if (!json.is_object()) Bad("", "it is no object");
   }
 
+  // A null is an error: it would mean the default, which is not what whoever wrote the key had in mind.
   const Json* Find(const char* key) {
-    known_.push_back(key);
-    if (!json_.is_object()) return nullptr;
-    const auto it = json_.find(key);
-    return it == json_.end() || it->is_null() ? nullptr : &*it;
+    if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
+    if (!Has(key)) return nullptr;
+    const Json& value = *json_.find(key);
+    if (value.is_null()) Bad(key, "it is null", "give a value or leave it out");
+    return value.is_null() ? nullptr : &value;
+  }
+  bool Has(const char* key) const { return json_.is_object() && json_.contains(key); }
+  // A setting that would do nothing is refused.
+  void Only(const char* key, bool with, const std::string& to_what) {
+    if (Has(key) && !with) Bad(key, "it belongs to " + to_what, "leave it out");
   }
   void Text(const char* key, std::string* out) {
     const Json* value = Find(key);
@@ -89,29 +98,39 @@ class KeyReader {
   std::vector<std::string> known_;
 };
 
+void ReadStrings(KeyReader* keys, const char* key, std::vector<std::string>* out) {
+  const Json* list = keys->Find(key);
+  if (list == nullptr) return;
+  if (!list->is_array()) return keys->Bad(key, "it is no list");
+  for (const Json& item : *list) {
+    if (!item.is_string()) return keys->Bad(key, "it holds something else than strings");
+    out->push_back(item.get<std::string>());
+  }
+}
+
+void ReadRate(const Json& value, KeyReader* keys, LoadOptions* o) {
+  if (value.is_number()) {
+    const double rate = value.get<double>();
+    if (!(rate > 0 && rate <= kMostRate)) return keys->Bad("rate", "it is not above 0 and at most 1e7");
+    o->arrivals.steps = {{Nanoseconds(0), rate, rate}};
+  } else if (value.is_string()) {
+    auto steps = ParseRate(value.get<std::string>());
+    if (!steps.ok()) return keys->Bad("rate", std::string(steps.status().message()));
+    o->arrivals.steps = *std::move(steps);
+  } else {
+    keys->Bad("rate", "it is neither a number above 0 nor a text such as 10-100:60s");
+  }
+}
+
 void ReadLevel(const Json& json, const std::string& where, Errors* errors, LoadOptions* o) {
   KeyReader keys(json, where, errors);
-  const bool closed = json.is_object() && json.contains("concurrency");
-  const bool rate = json.is_object() && json.contains("rate");
-  const bool trace = json.is_object() && json.contains("speedup");
+  const bool closed = keys.Has("concurrency"), rate = keys.Has("rate"), trace = keys.Has("speedup");
   if (closed + rate + trace != 1) keys.Bad("", "it has not exactly one of concurrency, rate and speedup");
   keys.Count("concurrency", &o->users, 100'000);
   keys.Duration("ramp_up", &o->ramp_up);
-  if (const Json* value = keys.Find("rate")) {
-    o->mode = LoadOptions::Mode::kRate;
-    if (value->is_number() && value->get<double>() > 0) {
-      o->arrivals.steps = {{Nanoseconds(0), value->get<double>(), value->get<double>()}};
-    } else if (value->is_string()) {
-      auto steps = ParseRate(value->get<std::string>());
-      if (steps.ok()) {
-        o->arrivals.steps = *std::move(steps);
-      } else {
-        keys.Bad("rate", std::string(steps.status().message()));
-      }
-    } else {
-      keys.Bad("rate", "it is neither a number above 0 nor a text such as 10-100:60s");
-    }
-  }
+  keys.Only("ramp_up", closed, "a concurrency: a ramp of a rate is written 1-10:60s");
+  if (rate) o->mode = LoadOptions::Mode::kRate;
+  if (const Json* value = keys.Find("rate")) ReadRate(*value, &keys, o);
   std::string kind = "constant";
   keys.Text("arrivals", &kind);
   if (const auto parsed = ParseArrivalKind(kind); parsed.ok()) {
@@ -125,6 +144,8 @@ void ReadLevel(const Json& json, const std::string& where, Errors* errors, LoadO
   keys.Text("of", &of);
   if (of != "requests" && of != "sessions") keys.Bad("of", "'" + of + "' is neither requests nor sessions");
   o->rate_of_sessions = of == "sessions";
+  for (const char* key : {"arrivals", "seed", "of"}) keys.Only(key, rate, "a rate");
+  keys.Only("cv", rate && o->arrivals.kind == ArrivalOptions::Kind::kGamma, "a rate with gamma arrivals");
   if (trace) o->mode = LoadOptions::Mode::kTrace;
   keys.Number("speedup", &o->speedup);
   keys.RefuseOthers();
@@ -150,34 +171,46 @@ void ReadRetry(const Json& json, const std::string& where, Errors* errors, Retry
   KeyReader keys(json, where, errors);
   keys.Count("attempts", &retry->attempts, 100);
   keys.Duration("pause", &retry->pause);
-  if (const Json* on = keys.Find("on")) {
-    for (const Json& word : *on) {
-      bool* const flag = word == "connect" ? &retry->on_connect
-                         : word == "stale" ? &retry->on_stale
-                         : word == "429"   ? &retry->on_429
-                         : word == "5xx"   ? &retry->on_5xx
-                                           : nullptr;
-      if (flag == nullptr) {
-        keys.Bad("on", "it holds something else than connect, stale, 429 and 5xx");
-      } else {
-        *flag = true;
-      }
+  std::vector<std::string> words;
+  ReadStrings(&keys, "on", &words);
+  for (const std::string& word : words) {
+    bool* const flag = word == "connect" ? &retry->on_connect
+                       : word == "stale" ? &retry->on_stale
+                       : word == "429"   ? &retry->on_429
+                       : word == "5xx"   ? &retry->on_5xx
+                                         : nullptr;
+    if (flag == nullptr) {
+      keys.Bad("on", "'" + word + "' is not known", "use connect, stale, 429, 5xx");
+    } else {
+      *flag = true;
     }
   }
+  const bool again = retry->attempts > 1;
+  if (again && words.empty())
+    keys.Bad("on", "it names nothing, so that nothing would be tried again", "use connect, stale, 429, 5xx");
+  if (!words.empty()) keys.Only("on", again, "attempts above 1");
+  keys.Only("pause", again, "attempts above 1");
   keys.RefuseOthers();
 }
 
 void ReadSlo(const Json& json, const std::string& where, Errors* errors, std::optional<Slo>* slo) {
   KeyReader keys(json, where, errors);
   Slo read;
-  const auto limit = [&keys](const char* key, std::optional<Nanoseconds>* out) {
+  std::string text;
+  const auto limit = [&](const char* key, std::optional<Nanoseconds>* out) {
     Nanoseconds value{0};
-    if (keys.Duration(key, &value)) *out = value;
+    if (!keys.Duration(key, &value)) return;
+    *out = value;
+    text += (text.empty() ? "" : ",") + std::string(key) + "=" + FormatDuration(value);
   };
-  keys.Text("name", &read.name);
   limit("ttft", &read.ttft);
   limit("tpot", &read.time_per_output_token);
   limit("latency", &read.latency);
+  if (text.empty() && json.is_object())
+    keys.Bad("", "it sets no limit", "give ttft, tpot or latency, as in \"ttft\": \"2s\"");
+  read.name = text;  // as the command line names limits that have no name of their own
+  keys.Text("name", &read.name);
+  if (keys.Has("name") && read.name.empty()) keys.Bad("name", "it is empty", "leave it out");
   if (keys.Find("share") != nullptr) {
     double share = 0;
     keys.Number("share", &share);
@@ -188,13 +221,16 @@ void ReadSlo(const Json& json, const std::string& where, Errors* errors, std::op
   *slo = read;
 }
 
-void ReadStrings(KeyReader* keys, const char* key, std::vector<std::string>* out) {
-  const Json* list = keys->Find(key);
-  if (list == nullptr) return;
-  if (!list->is_array()) return keys->Bad(key, "it is no list");
-  for (const Json& item : *list) {
-    if (!item.is_string()) return keys->Bad(key, "it holds something else than strings");
-    out->push_back(item.get<std::string>());
+void ReadHeaders(const Json& json, KeyReader* keys, http::Headers* headers) {
+  if (!json.is_object()) return keys->Bad("headers", "it is no object", "write {\"Name\": \"value\"}");
+  for (const auto& [name, value] : json.items()) {
+    const Status named = CheckHeaderName(name);
+    if (!named.ok()) keys->Bad("headers", std::string(named.message()));
+    if (value.is_string()) {
+      headers->emplace_back(name, value.get<std::string>());
+    } else {
+      keys->Bad("headers", "'" + name + "' is no string");
+    }
   }
 }
 
@@ -214,17 +250,7 @@ Result<Plan> ParsePlan(const Json& json, const std::string& where) {
     if (const auto parsed = http::ParseUrl(url); !parsed.ok())
       keys.Bad("urls", std::string(parsed.status().message()));
   }
-  if (const Json* headers = keys.Find("headers")) {
-    for (const auto& [name, value] : headers->items()) {
-      const Status named = CheckHeaderName(name);
-      if (!named.ok()) keys.Bad("headers", std::string(named.message()));
-      if (value.is_string()) {
-        o.headers.emplace_back(name, value.get<std::string>());
-      } else {
-        keys.Bad("headers", "'" + name + "' is no string");
-      }
-    }
-  }
+  if (const Json* headers = keys.Find("headers")) ReadHeaders(*headers, &keys, &o.headers);
   keys.Text("api_key_file", &plan.api_key_file);
   keys.Text("ca_file", &o.tls.ca_file);
   keys.Text("server_name", &o.tls.server_name);
@@ -259,6 +285,7 @@ Result<Plan> ParsePlan(const Json& json, const std::string& where) {
   if (const Json* retry = keys.Find("retry")) ReadRetry(*retry, where + ".retry", &errors, &o.retry);
   keys.Count("loops", &o.loops, 256);
   keys.Count("processes", &plan.processes, 64);
+  if (plan.processes < 1) keys.Bad("processes", "it is not from 1 to 64");
   keys.Count("worker", &o.worker, 10'000);
   keys.Count("workers", &o.workers, 10'000);
   if (uint64_t start = 0; keys.Find("start_at_wall_ns") != nullptr) {
@@ -272,6 +299,13 @@ Result<Plan> ParsePlan(const Json& json, const std::string& where) {
   keys.Text("out", &plan.out);
   if (plan.out.empty()) keys.Bad("out", "it is missing", "name the directory for the results");
   keys.RefuseOthers();
+  // What the options' own bounds say, once the URLs have been looked at above.
+  LoadOptions checked = o;
+  checked.urls.resize(1);
+  for (Error& error : OptionErrors(checked)) {
+    error.where = where;
+    errors.push_back(std::move(error));
+  }
   if (!errors.empty()) return ToStatus(errors);
   return plan;
 }

@@ -81,6 +81,69 @@ TEST_CASE("all that is wrong with a plan is said at once") {
   CHECK_FALSE(Parse(R"({"schema_version":1})").ok());
 }
 
+TEST_CASE("a setting of a plan that would do nothing, or is null, is refused by name") {
+  const auto with = [](const std::string& load, const std::string& more) {
+    return Parse(R"({"schema_version":1,"urls":["http://h:1"],"workload":{"shape":"synthetic"},"out":"/o",)"
+                 R"("load":)" +
+                 load + more + "}");
+  };
+  const std::string closed = R"({"concurrency":1})";
+  for (const auto& [load, more, expected] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {R"({"rate":null})", "", "p.load.rate: it is null"},
+           {R"({"concurrency":null})", "", "p.load.concurrency: it is null"},
+           {closed, R"(,"duration":null)", "p.duration: it is null"},
+           {closed, R"(,"slo":{"ttft":"1s","share":null})", "p.slo.share: it is null"},
+           {R"({"concurrency":2,"arrivals":"poisson"})", "", "p.load.arrivals: it belongs to a rate"},
+           {R"({"concurrency":2,"cv":3})", "", "p.load.cv: it belongs to a rate with gamma arrivals"},
+           {R"({"concurrency":2,"of":"sessions"})", "", "p.load.of: it belongs to a rate"},
+           {R"({"concurrency":2,"seed":3})", "", "p.load.seed: it belongs to a rate"},
+           {R"({"rate":5,"ramp_up":"5s"})", "", "p.load.ramp_up: it belongs to a concurrency"},
+           {R"({"rate":50,"cv":3})", "", "p.load.cv: it belongs to a rate with gamma arrivals"},
+           {R"({"rate":50,"arrivals":"poisson","cv":3})", "", "p.load.cv: it belongs to a rate with gamma"},
+           {R"({"speedup":2,"arrivals":"gamma"})", "", "p.load.arrivals: it belongs to a rate"},
+           {R"({"rate":1e9})", "", "p.load.rate: it is not above 0 and at most 1e7"},
+           {R"({"rate":0})", "", "p.load.rate: it is not above 0"},
+           {R"({"concurrency":0})", "", "p: concurrency 0 is not between"},
+           {R"({"speedup":-1})", "", "p: the speed-up is not above 0"},
+           {closed, R"(,"headers":["A: b"])", "p.headers: it is no object"},
+           {closed, R"(,"headers":"A: b")", "p.headers: it is no object"},
+           {closed, R"(,"retry":{"attempts":3})", "p.retry.on: it names nothing"},
+           {closed, R"(,"retry":{"attempts":3,"on":[]})", "p.retry.on: it names nothing"},
+           {closed, R"(,"retry":{"attempts":3,"on":"429"})", "p.retry.on: it is no list"},
+           {closed, R"(,"retry":{"attempts":3,"on":{"a":"429"}})", "p.retry.on: it is no list"},
+           {closed, R"(,"retry":{"on":["429"]})", "p.retry.on: it belongs to attempts above 1"},
+           {closed, R"(,"retry":{"pause":"1s"})", "p.retry.pause: it belongs to attempts above 1"},
+           {closed, R"(,"slo":{})", "p.slo: it sets no limit"},
+           {closed, R"(,"slo":{"name":"x","share":0.5})", "p.slo: it sets no limit"},
+           {closed, R"(,"slo":[])", "p.slo: it is no object"},
+           {closed, R"(,"slo":{"name":"","ttft":1})", "p.slo.name: it is empty"},
+           {closed, R"(,"processes":0)", "p.processes: it is not from 1 to 64"},
+           {closed, R"(,"worker":2,"workers":2)", "p: worker 2 of 2 does not exist"},
+       }) {
+    const auto plan = with(load, more);
+    INFO(load << more);
+    REQUIRE_FALSE(plan.ok());
+    INFO(plan.status());
+    CHECK(std::string(plan.status().message()).find(expected) != std::string::npos);
+  }
+  // What does something is taken as it stands.
+  const auto gamma = with(R"({"rate":1e7,"arrivals":"gamma","cv":3,"seed":2,"of":"sessions"})",
+                          R"(,"retry":{"attempts":2,"on":["429"],"pause":"1s"})");
+  INFO(gamma.status());
+  REQUIRE(gamma.ok());
+  CHECK(gamma->options.arrivals.cv == 3);
+  CHECK(gamma->options.rate_of_sessions);
+  CHECK(gamma->options.retry.attempts == 2);
+  CHECK(gamma->options.retry.on_429);
+  CHECK_FALSE(gamma->options.retry.on_5xx);
+  // Limits without a name of their own are called what they are, as on the command line.
+  const auto slo = with(closed, R"(,"slo":{"ttft":"450ms","tpot":0.04,"share":0.9})");
+  INFO(slo.status());
+  REQUIRE(slo.ok());
+  CHECK(slo->slo->name == "ttft=450ms,tpot=40ms");
+  CHECK(slo->slo->share == 0.9);
+}
+
 TEST_CASE("the knee is found between the last good and the first bad level") {
   const auto search = [](double knee, bool whole, double most) {
     KneeOptions options;
