@@ -171,9 +171,11 @@ Result<LoadOptions> OptionsOfDescription(const Json& load) {
       o.retry.on_429 |= word == "429";
       o.retry.on_5xx |= word == "5xx";
     }
-    o.worker =
-        load.contains("worker") ? load["worker"].get<uint32_t>() : 0;  // a merged load is nobody's part
-    o.workers = load.at("workers").get<uint32_t>();
+    // A merged load is nobody's part: it is the whole.
+    if (load.contains("worker")) {
+      o.worker = load["worker"].get<uint32_t>();
+      o.workers = load.at("workers").get<uint32_t>();
+    }
   } catch (const Json::exception& error) {
     return InvalidInput("load.json",
                         std::string("its `load` is not as this version writes it: ") + error.what());
@@ -191,6 +193,10 @@ void AddClient(const Json& json, ClientFigures* client) {
   worst(json.at("schedule_error_ms").at("p50"), &client->schedule_error_p50_ms);
   worst(json.at("schedule_error_ms").at("p99"), &client->schedule_error_p99_ms);
   worst(json.at("schedule_error_ms").at("max"), &client->schedule_error_max_ms);
+  worst(json.at("connection_wait_max_ms"), &client->connection_wait_max_ms);
+  worst(json.at("processor_wait_share"), &client->processor_wait_share);
+  client->stale_requests += json.at("stale_requests").get<uint64_t>();
+  client->absurd_usages += json.value("absurd_usages", uint64_t{0});
   client->achieved_concurrency += json.at("achieved_concurrency").get<double>();
   client->max_in_flight += json.at("max_in_flight").get<uint64_t>();
   client->cpu_seconds += json.at("cpu_s").get<double>();
@@ -205,9 +211,6 @@ void AddClient(const Json& json, ClientFigures* client) {
   client->abandoned_turns += json.at("abandoned_turns").get<uint64_t>();
   client->waited_for_connection += json.at("waited_for_connection").get<uint64_t>();
   client->users_without_session += json.at("users_without_session").get<uint64_t>();
-  worst(json.at("connection_wait_max_ms"), &client->connection_wait_max_ms);
-  worst(json.at("processor_wait_share"), &client->processor_wait_share);
-  client->stale_requests += json.at("stale_requests").get<uint64_t>();
   client->own_limits += json.value("own_limits", uint64_t{0});
   client->events += json.at("events").get<uint64_t>();
   client->bytes_in += json.at("bytes_in").get<uint64_t>();

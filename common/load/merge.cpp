@@ -35,6 +35,8 @@ struct Worker {
   Json load;  // what it says of the load
   uint32_t number = 0;
   int64_t shift = 0;  // from its start to the first one's, on the common clock
+  bool limited = false;
+  std::vector<std::string> notes;
 };
 
 Result<Worker> ReadWorker(const std::string& directory) {
@@ -44,7 +46,7 @@ Result<Worker> ReadWorker(const std::string& directory) {
   POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   POOLMARK_ASSIGN_OR_RETURN(worker.json, ParseJson(text, path));
   POOLMARK_RETURN_IF_ERROR(CheckLoadVersion(worker.json, path));
-  for (const char* key : {"started_wall_ns", "window_ns", "client", "load"}) {
+  for (const char* key : {"started_wall_ns", "window_ns", "client", "load", "notes"}) {
     if (!worker.json.contains(key))
       return InvalidInput(path, std::string("it has no '") + key + "'",
                           "give directories that `poolmark load --plan` of this version wrote");
@@ -55,6 +57,9 @@ Result<Worker> ReadWorker(const std::string& directory) {
     return InvalidInput(path, "it is no load of one worker",
                         "merge the workers' own directories, all at once");
   worker.number = worker.load["worker"].get<uint32_t>();
+  if (const Json why = worker.json.value("files_error", Json()); why.is_string())
+    return InvalidInput(directory, "its records are not complete (" + why.get<std::string>() + ")",
+                        "what it measured stands in its load.json; run the load again where there is room");
   return worker;
 }
 
@@ -103,6 +108,28 @@ Status CheckParts(const std::vector<Worker>& workers, const std::vector<WorkerRe
                           "a part of a load is no load: give all its workers' directories");
   }
   return absl::OkStatus();
+}
+
+// A note without its figures: two of one shape say the same of different amounts.
+std::string Shape(const std::string& note) {
+  std::string shape;
+  for (const char c : note) {
+    const bool figure = (c >= '0' && c <= '9') || c == '.' || c == ',';
+    if (!figure || shape.empty() || shape.back() != '#') shape += figure ? '#' : c;
+  }
+  return shape;
+}
+
+// What a worker says of itself that the sum of all does not say: nothing is dropped.
+void AddWorkersNotes(const std::vector<Worker>& workers, Summary* summary) {
+  std::vector<std::string> said;
+  for (const std::string& note : summary->notes) said.push_back(Shape(note));
+  for (const Worker& worker : workers) {
+    for (const std::string& note : worker.notes) {
+      if (std::find(said.begin(), said.end(), Shape(note)) == said.end())
+        summary->notes.push_back("worker " + std::to_string(worker.number) + ": " + note);
+    }
+  }
 }
 
 std::string Canonical(const std::string& path) {
@@ -163,12 +190,16 @@ Result<Summary> MergeLoads(const std::vector<WorkerResult>& given, const std::st
       window.whole_run = window.whole_run && worker.json["window"]["whole_run"].get<bool>();
       interrupted = interrupted || worker.json["interrupted"].get<bool>();
       AddClient(worker.json["client"], &client);
+      worker.limited = worker.json["client"].at("limited").get<bool>();
+      worker.notes = worker.json["notes"].get<std::vector<std::string>>();
       for (const Json& note : worker.load.at("source_notes")) {
         const auto text = note.get<std::string>();
         if (std::find(notes.begin(), notes.end(), text) == notes.end()) notes.push_back(text);
       }
     }
     POOLMARK_ASSIGN_OR_RETURN(options, OptionsOfDescription(workers.front().load));
+    options.worker = 0;  // the whole is nobody's part
+    options.workers = 1;
     if (const Json& own = workers.front().load.at("slo"); !objective.has_value() && !own.is_null()) {
       POOLMARK_ASSIGN_OR_RETURN(objective, SloOfJson(own));
     }
@@ -211,13 +242,15 @@ Result<Summary> MergeLoads(const std::vector<WorkerResult>& given, const std::st
   if (!seconds.empty()) POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(out, "timeline.jsonl"), seconds));
   Summary summary = Summarize(all, window, options, client, objective, notes);
   summary.interrupted = interrupted;
+  if (interrupted) summary.notes.push_back("the load was interrupted; all that was sent is in the records");
   // A machine that was too slow spoils its share of the figures, whatever the sum of all looks like.
   for (const Worker& worker : workers) {
-    if (!worker.json["client"]["limited"].get<bool>()) continue;
+    if (!worker.limited) continue;
     summary.client_limited = true;
     summary.notes.push_back("worker " + std::to_string(worker.number) + " was too slow for its part (" +
                             worker.directory + "): its latencies include its own delay");
   }
+  AddWorkersNotes(workers, &summary);
   POOLMARK_ASSIGN_OR_RETURN(summary.load_json, DumpJson(MergedDescription(workers)));
   Json json = SummaryJson(summary);
   json["started"] = IsoLocal(Nanoseconds(first_start));

@@ -180,12 +180,14 @@ void AddNotes(const LoadOptions& options, Summary* summary) {
   if (client.unsent_arrivals > 0)
     notes.push_back(count(client.unsent_arrivals) +
                     " arrivals were due and not sent when the load was interrupted");
+  // Of several workers each has every workers-th user.
+  const uint32_t users = ShareOf(options.users, options.worker, options.workers);
   if (options.mode == LoadOptions::Mode::kClosed && !options.think_cap.has_value() &&
-      client.achieved_concurrency > 0 && client.achieved_concurrency < 0.98 * options.users) {
+      client.achieved_concurrency > 0 && client.achieved_concurrency < 0.98 * users) {
     notes.push_back(
         Text("%.1f requests were in flight on average for %.0f users: think times, ramps, failures and the "
              "last requests of a run count",
-             client.achieved_concurrency, static_cast<double>(options.users)));
+             client.achieved_concurrency, static_cast<double>(users)));
   }
 }
 

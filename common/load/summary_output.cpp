@@ -118,6 +118,7 @@ Json SummaryJson(const Summary& s) {
       {"processor_wait_share", Of(c.processor_wait_share)},
       {"stale_requests", c.stale_requests},
       {"own_limits", c.own_limits},
+      {"absurd_usages", c.absurd_usages},
       {"achieved_concurrency", Round(c.achieved_concurrency)},
       {"max_in_flight", c.max_in_flight},
       {"cpu_s", Round(c.cpu_seconds)},
