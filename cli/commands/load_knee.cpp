@@ -1,4 +1,6 @@
 // `poolmark load --find-knee`: the highest load at which the limits hold, and every level on the way.
+#include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -20,22 +22,51 @@ struct Level {
   load::Summary summary;
 };
 
+// Also the name of its directory, so that it is another one for each level: neighbours are a twentieth apart
+// at least.
 std::string LevelName(const LoadArguments& a, double value) {
   char text[32];
-  std::snprintf(text, sizeof text, a.rate.empty() ? "c%.0f" : "r%.2f", value);
+  std::snprintf(text, sizeof text, a.rate.empty() ? "c%.0f" : "r%.6g", value);
   return text;
 }
 
-Result<Level> Measure(const LoadArguments& a, double value) {
+// The first level of a sweep of rates: one number, since the search makes the levels.
+Result<double> FirstRate(const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  constexpr double kLeast = 1e-6, kMost = 1e7;
+  if (read.ec != std::errc() || read.ptr != end || !(value >= kLeast && value <= kMost))
+    return InvalidInput("rate '" + text + "'", "a sweep begins with one number from 1e-6 to 1e7 per second",
+                        "give the first level, as in --rate 1; the search makes the others");
+  return value;
+}
+
+// As --rate reads it, without an exponent, whose sign would be a ramp's.
+std::string RateText(double value) {
+  char text[400];
+  const auto written = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed);
+  return std::string(text, written.ptr);
+}
+
+double ShareOf(const load::Summary& summary) {
+  return summary.goodput.empty() ? 0 : summary.goodput[0].share;
+}
+
+// `first`: the level with which the search began.
+Result<Level> Measure(const LoadArguments& a, double value, double first) {
   LoadArguments once = a;
   // Prompts of its own for each level: else an engine's prefix cache would know them from the level before.
-  once.seed = SplitMix64(a.seed ^ (static_cast<uint64_t>(std::llround(value * 1000)) << 20)).Next();
+  once.seed = SplitMix64(a.seed ^ std::bit_cast<uint64_t>(value)).Next();
   if (a.rate.empty()) {
     once.concurrency = static_cast<uint32_t>(value);
-    // As many requests a user at every level, so that each level is measured about as long.
-    once.requests = a.duration.empty() ? std::max<uint64_t>(a.requests, 4 * once.concurrency) : 0;
+    // At least some requests of every user.
+    if (a.requests > 0) once.requests = std::max<uint64_t>(a.requests, 4 * once.concurrency);
   } else {
-    once.rate = std::to_string(value);
+    once.rate = RateText(value);
+    // The same length at every level: an overload needs time to show.
+    if (a.requests > 0)
+      once.requests = static_cast<uint64_t>(std::llround(static_cast<double>(a.requests) * value / first));
   }
   if (!a.out.empty()) once.out = JoinPath(a.out, LevelName(a, value));
   once.export_format.clear();
@@ -44,8 +75,7 @@ Result<Level> Measure(const LoadArguments& a, double value) {
   level.value = value;
   level.summary = std::move(result.summary);
   // A level that the client itself could not hold says nothing good about the server.
-  level.share =
-      level.summary.goodput.empty() || level.summary.client_limited ? 0 : level.summary.goodput[0].share;
+  level.share = level.summary.client_limited ? 0 : ShareOf(level.summary);
   return level;
 }
 
@@ -57,7 +87,7 @@ void PrintLevel(const LoadArguments& a, const Level& level) {
     return std::string(text);
   };
   std::printf("%-10s %8.1f %% %12.2f %12.1f %12s %12s%s\n", LevelName(a, level.value).c_str(),
-              100 * s.goodput[0].share, s.goodput[0].per_second, s.output_tokens_per_second,
+              100 * ShareOf(s), s.goodput.empty() ? 0 : s.goodput[0].per_second, s.output_tokens_per_second,
               p99(s.ttft).c_str(), p99(s.time_per_output_token).c_str(),
               s.client_limited ? "  client too slow" : "");
   std::fflush(stdout);
@@ -72,16 +102,28 @@ int RunKneeSearch(const LoadArguments& a) {
   if (a.requests == 0 && a.duration.empty())
     return LoadFailed(
         InvalidInput("load", "the levels have no end", "give --requests or --duration, for each level"));
+  if (a.requests > 0 && !a.duration.empty())
+    return LoadFailed(InvalidInput("load", "--requests and --duration both say how long a level lasts",
+                                   "give one of them"));
   load::KneeOptions options;
   const Result<load::Slo> slo = FindSlo(a.slo);
   if (!slo.ok()) return LoadFailed(slo.status());
   constexpr double kUsualShare = 0.9;
   options.share = a.knee_share > 0 ? a.knee_share : slo->share.value_or(kUsualShare);
   options.whole = a.rate.empty();
-  options.first = a.rate.empty() ? std::max(1u, a.concurrency) : std::strtod(a.rate.c_str(), nullptr);
-  if (!(options.first > 0))
-    return LoadFailed(InvalidInput("load", "rate '" + a.rate + "' is no number to begin with",
-                                   "give the first level, as in --rate 1"));
+  if (a.rate.empty()) {
+    options.first = std::max(1u, a.concurrency);
+  } else {
+    const Result<double> first = FirstRate(a.rate);
+    if (!first.ok()) return LoadFailed(first.status());
+    options.first = *first;
+  }
+  // An older sweep's result does not stay beside the levels of a new one.
+  for (const char* name : {"knee.json", "report.html"}) {
+    if (a.out.empty()) break;
+    const auto removed = RemoveTree(JoinPath(a.out, name));
+    if (!removed.ok()) return LoadFailed(removed.status());
+  }
   load::KneeSearch search(options);
   const bool text = a.output == "text";
   Json levels = Json::array();
@@ -91,11 +133,10 @@ int RunKneeSearch(const LoadArguments& a) {
   if (text)
     std::printf("%-10s %10s %12s %12s %12s %12s\n", "level", "good", "goodput/s", "tokens/s", "TTFT P99 ms",
                 "TPOT P99 ms");
-  std::string why;
-  bool interrupted = false;
+  bool client_limited = false, interrupted = false;
   Status broken;
   while (const auto next = search.Next()) {
-    const Result<Level> level = Measure(a, *next);
+    const Result<Level> level = Measure(a, *next, options.first);
     if (!level.ok()) {
       broken = level.status();
       break;
@@ -112,10 +153,11 @@ int RunKneeSearch(const LoadArguments& a) {
       break;
     }
     if (text) PrintLevel(a, *level);
-    if (level->summary.client_limited)
-      why = "; above it this client was too slow, so that the server's own knee may lie higher";
+    client_limited = client_limited || level->summary.client_limited;
+    const auto& goodput = level->summary.goodput;
     levels.push_back({{"level", level->value},
-                      {"share", level->summary.goodput[0].share},
+                      {"directory", a.out.empty() ? Json(nullptr) : Json(LevelName(a, level->value))},
+                      {"share", goodput.empty() ? Json(nullptr) : Json(goodput[0].share)},
                       {"client_limited", level->summary.client_limited},
                       {"passed", level->share >= options.share},
                       {"summary", load::SummaryJson(level->summary)}});
@@ -131,7 +173,7 @@ int RunKneeSearch(const LoadArguments& a) {
                      {"open_end", search.open_end()},
                      {"share", options.share},
                      {"slo", a.slo},
-                     {"client_too_slow_above_knee", !why.empty()},
+                     {"client_too_slow_above_knee", client_limited},
                      {"levels", levels}};
   const auto dump = DumpJson(json, 2);
   if (!dump.ok()) return LoadFailed(dump.status());
@@ -139,12 +181,17 @@ int RunKneeSearch(const LoadArguments& a) {
     std::printf("%s\n", dump->c_str());
   } else if (knee.has_value()) {
     std::printf("knee: %s%s%s\n", LevelName(a, *knee).c_str(), search.open_end() ? " or more" : "",
-                why.c_str());
+                client_limited
+                    ? "; above it this client was too slow, so that the server's own knee may lie higher"
+                    : "");
   } else if (!whole) {
     std::printf("knee: not known%s%s\n", search.knee().has_value() ? ", at least " : "",
                 search.knee().has_value() ? LevelName(a, *search.knee()).c_str() : "");
   } else {
-    std::printf("knee: none; the first level already failed%s\n", why.c_str());
+    std::printf("knee: none; %s\n",
+                client_limited ? "at the first level this client was too slow, so that nothing is known of "
+                                 "the server"
+                               : "the first level already failed");
   }
   if (!a.out.empty()) {
     const std::string path = JoinPath(a.out, "knee.json");

@@ -48,17 +48,19 @@ Result<int> RunLoad(const Flags& flags) {
   return load.load.summary.ok > 0 && !load.load.summary.interrupted ? 0 : 1;
 }
 
-// The --out of a sweep. 0: a knee was found.
+// The --out of a sweep. 0: a knee was found; 1: none; 3: stored figures differ, or records of levels are
+// missing.
 Result<int> RunKnee(const Flags& flags) {
   POOLMARK_ASSIGN_OR_RETURN(const report::KneeReport knee, report::ReadKneeReport(flags.directory));
   POOLMARK_RETURN_IF_ERROR(WritePage(flags, report::KneePage(knee)));
   if (!flags.json) {
     std::cout << report::KneeText(knee);
   } else {
-    POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(JoinPath(flags.directory, report::kKneeFile)));
+    POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::KneeJson(knee));
     std::cout << text;
   }
-  return knee.knee.has_value() && !knee.interrupted ? 0 : 1;
+  if (!knee.problems.empty() || !knee.differences.empty()) return 3;
+  return knee.knee.has_value() ? 0 : 1;
 }
 
 // 0: valid; 1: invalid, incomplete or no result; 3: stored figures differ from what the files give, or files
@@ -93,7 +95,9 @@ void AddReport(CLI::App& app, int& exit_code) {
   AddJsonOutput(*report, &flags->json, "the summary, differences and problems");
   report->footer(
       "Exit status: 0 valid, 1 invalid, incomplete or no result, 2 refused, 3 files are damaged or differ "
-      "from what follows from them. Of a load: 0 some request succeeded, 1 none did or it was interrupted.");
+      "from what follows from them. Of a load: 0 some request succeeded, 1 none did or it was interrupted; "
+      "of a sweep: 0 a knee was "
+      "found, 1 none.");
   report->callback([flags, &exit_code] {
     const auto result = Run(*flags);
     if (!result.ok()) std::cerr << "poolmark: " << result.status().message() << "\n";

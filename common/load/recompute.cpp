@@ -1,6 +1,8 @@
 #include "common/load/recompute.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "common/base/files.h"
 #include "common/load/describe.h"
@@ -66,6 +68,18 @@ void Differ(const std::string& path, const Json& stored, const Json& computed,
   if (!Same(stored, computed)) differences->push_back({path, text(stored), text(computed)});
 }
 
+bool IsFromRecords(const std::string& key) {
+  return std::find(std::begin(kFromRecords), std::end(kFromRecords), key) != std::end(kFromRecords);
+}
+
+void DifferFromRecords(const Json& stored, const Summary& summary, std::vector<Difference>* differences) {
+  const Json computed = SummaryJson(summary);
+  for (const char* key : kFromRecords) {
+    if (computed.contains(key) || stored.contains(key))
+      Differ(key, stored.value(key, Json()), computed.value(key, Json()), differences);
+  }
+}
+
 }  // namespace
 
 Result<Recomputed> ReadLoad(const std::string& directory) {
@@ -120,12 +134,18 @@ Status RecomputeLoad(const std::string& directory, const std::function<void(cons
   load->summary.warnings = stored.warnings;
   load->summary.notes = stored.notes;
   load->summary.prompt_token_sources = stored.prompt_token_sources;
-  const Json computed = SummaryJson(load->summary);
-  for (const char* key : kFromRecords) {
-    if (!computed.contains(key) && !load->stored.contains(key)) continue;
-    Differ(key, load->stored.value(key, Json()), computed.value(key, Json()), &load->differences);
-  }
+  DifferFromRecords(load->stored, load->summary, &load->differences);
   return absl::OkStatus();
+}
+
+std::vector<Difference> DifferencesOf(const Json& summary, const Recomputed& load) {
+  std::vector<Difference> differences;
+  if (!summary.is_object()) return {{"", "no summary", "one"}};
+  DifferFromRecords(summary, load.summary, &differences);
+  for (const auto& [key, value] : summary.items()) {
+    if (!IsFromRecords(key)) Differ(key, value, load.stored.value(key, Json()), &differences);
+  }
+  return differences;
 }
 
 }  // namespace poolmark::load

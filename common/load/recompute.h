@@ -32,5 +32,8 @@ Result<Recomputed> ReadLoad(const std::string& directory);
 // Reads its records, each of which `each` sees too, and computes.
 Status RecomputeLoad(const std::string& directory, const std::function<void(const RequestRecord&)>& each,
                      Recomputed* load);
+// What another copy of the load's summary has otherwise: figures than its records give, all else than its
+// load.json says.
+std::vector<Difference> DifferencesOf(const Json& summary, const Recomputed& load);
 
 }  // namespace poolmark::load

@@ -12,29 +12,6 @@
 namespace poolmark::report {
 namespace {
 
-std::optional<double> Number(const Json& json, const char* key, const char* inside = nullptr,
-                             double factor = 1) {
-  const auto at = json.find(key);
-  if (at == json.end()) return std::nullopt;
-  if (inside != nullptr) return at->is_object() ? Number(*at, inside, nullptr, factor) : std::nullopt;
-  return at->is_number() ? std::optional(at->get<double>() * factor) : std::nullopt;
-}
-
-KneeLevel LevelOf(const Json& json) {
-  KneeLevel level;
-  level.level = json.at("level").get<double>();
-  level.share = json.at("share").get<double>();
-  level.passed = json.at("passed").get<bool>();
-  level.client_limited = json.at("client_limited").get<bool>();
-  const Json& summary = json.at("summary");
-  level.goodput = Number(summary, "goodput", "per_second");
-  level.tokens_per_second = Number(summary, "output_tokens_per_second");
-  level.ttft_p50 = Number(summary, "ttft_ms", "p50", 1e-3);
-  level.ttft_p99 = Number(summary, "ttft_ms", "p99", 1e-3);
-  level.tpot_p99 = Number(summary, "time_per_output_token_ms", "p99", 1e-3);
-  return level;
-}
-
 std::string Name(const KneeReport& report, double level) {
   return FormatValue(level, "") + (report.of_rate ? " requests/s" : level == 1 ? " user" : " users");
 }
@@ -44,6 +21,11 @@ std::string Verdict(const KneeReport& report) {
   std::snprintf(share, sizeof share, "%g %%", 100 * report.share);
   const std::string limits = std::string(share) + " of the requests within " + report.slo;
   if (report.interrupted) return "The sweep was interrupted: no knee is known (" + limits + ").";
+  if (!report.error.empty())
+    return "The sweep ended before its time (" + report.error + "): no knee is known.";
+  if (!report.problems.empty())
+    return "No knee is known, since the records of a level are missing or damaged (" + limits + ").";
+  if (report.levels.empty()) return "No level was measured.";
   if (!report.knee.has_value()) return "No level had " + limits + ".";
   return "The highest load with " + limits + ": " + Name(report, *report.knee) +
          (report.open_end ? " or more" : "") + ".";
@@ -56,46 +38,30 @@ std::string Cell(const std::optional<double>& value, const char* unit, const Kne
 std::vector<std::vector<std::string>> Rows(const KneeReport& report) {
   std::vector<std::vector<std::string>> rows;
   for (const KneeLevel& level : report.levels)
-    rows.push_back({Name(report, level.level), level.passed ? "held" : "failed",
-                    FormatValue(level.share, "share"), Cell(level.goodput, "requests/s", level),
+    rows.push_back({Name(report, level.level),
+                    !level.known   ? "no records"
+                    : level.passed ? "held"
+                                   : "failed",
+                    level.share.has_value() ? FormatValue(*level.share, "share") : "not measured",
+                    Cell(level.goodput, "requests/s", level),
                     Cell(level.tokens_per_second, "tokens/s", level), Cell(level.ttft_p50, "s", level),
                     Cell(level.ttft_p99, "s", level), Cell(level.tpot_p99, "s", level),
                     level.client_limited ? "client too slow" : ""});
   return rows;
 }
+
+std::vector<std::string> Differences(const KneeReport& report) {
+  std::vector<std::string> lines;
+  for (const KneeDifference& one : report.differences)
+    lines.push_back(one.file + ": " + one.what.path + " is " + one.what.stored + ", computed again " +
+                    one.what.computed);
+  return lines;
+}
+
 const std::vector<std::string> kHead = {"Level",    "",         "Good",     "Goodput", "Output tokens",
                                         "TTFT P50", "TTFT P99", "TPOT P99", ""};
 
 }  // namespace
-
-Result<KneeReport> ReadKneeReport(const std::string& directory) {
-  KneeReport out;
-  const std::string path = JoinPath(directory, kKneeFile);
-  POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  POOLMARK_ASSIGN_OR_RETURN(const Json json, ParseJson(text, path));
-  try {
-    out.knee = Number(json, "knee");
-    out.open_end = json.at("open_end").get<bool>();
-    out.interrupted = json.at("interrupted").get<bool>();
-    out.share = json.at("share").get<double>();
-    out.slo = json.at("slo").get<std::string>();
-    for (const Json& level : json.at("levels")) {
-      out.levels.push_back(LevelOf(level));
-      const Json& load = level.at("summary").at("load");
-      out.of_rate = load.at("load").contains("rate");
-      if (load.at("model").is_string()) out.model = load["model"].get<std::string>();
-      for (const Json& note : level.at("summary").at("notes")) {
-        const auto line = Name(out, out.levels.back().level) + ": " + note.get<std::string>();
-        out.notes.push_back(line);
-      }
-    }
-  } catch (const Json::exception& error) {
-    return InvalidInput(path, std::string("it is no knee.json of this version: ") + error.what());
-  }
-  std::sort(out.levels.begin(), out.levels.end(),
-            [](const KneeLevel& a, const KneeLevel& b) { return a.level < b.level; });
-  return out;
-}
 
 std::vector<Chart> KneeCharts(const KneeReport& report) {
   std::vector<Chart> charts;
@@ -123,7 +89,7 @@ std::vector<Chart> KneeCharts(const KneeReport& report) {
     charts.push_back(std::move(chart));
   };
   add("Good requests", "Share of requests within the limits", "share",
-      [](const KneeLevel& l) { return std::optional(l.share); });
+      [](const KneeLevel& l) { return l.share; });
   add("Goodput", "Good requests per second", "requests/s", [](const KneeLevel& l) { return l.goodput; });
   add("Output tokens", "Output tokens per second", "tokens/s",
       [](const KneeLevel& l) { return l.tokens_per_second; });
@@ -148,6 +114,8 @@ std::string KneePage(const KneeReport& report) {
   for (auto& row : rows) {
     for (auto& cell : row) cell = EscapeHtml(cell);
   }
+  body += Box("bad", "Levels without records", report.problems) +
+          Box("bad", "Stored figures that do not follow from the records", Differences(report));
   body += rows.empty() ? "<p class=\"soft\">No level was measured.</p>" : Table("Levels", kHead, rows);
   body += Box("", "Notes", report.notes) + "</section></main>\n";
   return Page("Poolmark sweep", {{"levels-all", "Levels"}}, body, charts);
@@ -156,7 +124,25 @@ std::string KneePage(const KneeReport& report) {
 std::string KneeText(const KneeReport& report) {
   std::vector<std::vector<std::string>> rows = Rows(report);
   rows.insert(rows.begin(), kHead);
-  return Verdict(report) + "\n\n" + TextTable(rows);
+  std::string out = Verdict(report) + "\n\n" + TextTable(rows);
+  for (const std::string& problem : report.problems) out += "problem: " + problem + "\n";
+  for (const std::string& line : Differences(report)) out += "differs: " + line + "\n";
+  if (report.problems.empty() && report.differences.empty())
+    out += "\nEvery stored figure follows from the records.\n";
+  return out;
+}
+
+Result<std::string> KneeJson(const KneeReport& report) {
+  Json differences = Json::array();
+  for (const KneeDifference& one : report.differences)
+    differences.push_back({{"file", one.file},
+                           {"path", one.what.path},
+                           {"stored", one.what.stored},
+                           {"computed", one.what.computed}});
+  POOLMARK_ASSIGN_OR_RETURN(
+      std::string text,
+      DumpJson({{"knee", report.stored}, {"differences", differences}, {"problems", report.problems}}, 1));
+  return text + "\n";
 }
 
 }  // namespace poolmark::report
