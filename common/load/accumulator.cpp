@@ -44,6 +44,7 @@ void Accumulator::Add(const RequestRecord& record, int64_t window_start) {
   };
   figures.input_tokens = small(record.input_tokens);
   figures.has_input_tokens = record.input_tokens.has_value();
+  figures.has_cached_tokens = record.cached_tokens.has_value();
   figures.cached_tokens = small(record.cached_tokens);
   figures.output_tokens = small(record.output_tokens);
   figures.counted = record.output_tokens_counted;

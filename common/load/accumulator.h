@@ -32,9 +32,10 @@ struct RequestFigures {
   uint32_t cached_tokens = 0;
   uint32_t output_tokens = 0;
   Outcome outcome = Outcome::kOk;
-  bool primer = false;
-  bool has_input_tokens = false;
-  bool counted = false;
+  bool primer : 1 = false;
+  bool has_input_tokens : 1 = false;
+  bool has_cached_tokens : 1 = false;
+  bool counted : 1 = false;
 };
 static_assert(sizeof(RequestFigures) == 64);  // docs/load.md states it
 

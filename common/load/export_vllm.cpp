@@ -129,7 +129,7 @@ Result<std::string> VllmResult(const ExportData& data) {
     starts.push_back(Seconds(r.started));
     if (!ok) continue;
     ++completed;
-    input += r.input_tokens.value_or(0);
+    input += r.input_tokens.value_or(r.planned_input_tokens);
     output += r.output_tokens.value_or(0);
     ttft.push_back(static_cast<double>(*r.first_output - r.latency_start()));
     latency.push_back(static_cast<double>(*r.last_output - r.latency_start()));

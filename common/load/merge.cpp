@@ -10,6 +10,7 @@
 #include "common/load/describe.h"
 #include "common/load/merge_timeline.h"
 #include "common/load/record_codec.h"
+#include "common/load/run_files.h"
 
 namespace poolmark::load {
 namespace {
@@ -208,7 +209,8 @@ Result<Summary> MergeLoads(const std::vector<WorkerResult>& given, const std::st
                         std::string("a field has not the type that this version writes: ") + error.what());
   }
   if (window.whole_run) window.start = 0;
-  POOLMARK_RETURN_IF_ERROR(MakeDirs(out));
+  RunFiles files(out, 1);
+  POOLMARK_RETURN_IF_ERROR(files.Prepare());
   POOLMARK_ASSIGN_OR_RETURN(const auto writer, ZstdWriter::Create(JoinPath(out, "requests.jsonl.zst")));
   Accumulator all;
   TimelineMerge timeline;

@@ -1,7 +1,11 @@
 #include "common/load/run_files.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -28,16 +32,49 @@ Status ReadPart(const std::string& path, bool torn, const std::function<Status(c
   }
 }
 
+// requests.jsonl.zst, requests.partial.jsonl.zst, requests.N.part.jsonl.zst and the like, also unfinished.
+bool IsRecords(std::string_view name) {
+  const auto skip = [&name](std::string_view text) {
+    const bool there = name.starts_with(text);
+    if (there) name.remove_prefix(text.size());
+    return there;
+  };
+  if (!skip("requests.")) return false;
+  const size_t digits = std::min(name.size(), name.find_first_not_of("0123456789"));
+  if (digits > 0) {
+    name.remove_prefix(digits);
+    if (!skip(".part.")) return false;
+  }
+  skip("partial.");
+  return skip("jsonl.zst") && (name.empty() || name == ".tmp");
+}
+
 }  // namespace
 
-Status RunFiles::Prepare() const {
+RunFiles::~RunFiles() {
+  if (lock_fd_ >= 0) close(lock_fd_);
+}
+
+Status RunFiles::Lock() {
+  lock_fd_ = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_fd_ < 0) return FromErrno(directory_, "opening", errno);
+  // Where a file system has no locks the load goes on without.
+  if (flock(lock_fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return absl::OkStatus();
+  return Precondition(directory_, "another load is writing there", "give --out another directory");
+}
+
+Status RunFiles::Prepare() {
   if (directory_.empty()) return absl::OkStatus();
   POOLMARK_RETURN_IF_ERROR(MakeDirs(directory_));
+  POOLMARK_RETURN_IF_ERROR(Lock());
+  // Other tools have files of these names, too: ours stand beside a load.json.
+  const bool beside_load = FileExists(JoinPath(directory_, "load.json"));
   POOLMARK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(directory_));
   for (const std::string& name : names) {
-    const bool ours = name == "load.json" || name == "timeline.jsonl" || name == "report.html" ||
-                      name == "vllm.json" || name.starts_with("profile_export") ||
-                      (name.starts_with("requests.") && name.find(".jsonl.zst") != std::string::npos);
+    const bool by_name = name == "vllm.json" || name == "profile_export.jsonl" ||
+                         name == "profile_export_aiperf.json" || name == "report.html";
+    const bool ours =
+        name == "load.json" || name == "timeline.jsonl" || (by_name && beside_load) || IsRecords(name);
     if (ours) POOLMARK_RETURN_IF_ERROR(RemoveTree(JoinPath(directory_, name)).status());
   }
   return absl::OkStatus();

@@ -17,8 +17,12 @@ class RunFiles {
  public:
   // An empty directory: no files.
   RunFiles(std::string directory, int processes) : directory_(std::move(directory)), processes_(processes) {}
-  // Makes the directory and removes an older load's files, so that they are not taken for this one's.
-  Status Prepare() const;
+  ~RunFiles();
+  RunFiles(const RunFiles&) = delete;
+  RunFiles& operator=(const RunFiles&) = delete;
+  // Makes the directory, takes it for this load alone until the end, and removes an older load's files, so
+  // that they are not taken for this one's. Nobody else's files go.
+  Status Prepare();
   std::string RecordPath(int process) const;
   // Of a load that did not begin: its empty files of records.
   void RemoveParts() const;
@@ -34,12 +38,14 @@ class RunFiles {
   void Write(const LoadResult& result, const std::vector<http::Url>& urls);
 
  private:
+  Status Lock();
   Status WriteWithRoom(const std::string& name, const std::string& text);
   Status WriteLoadJson(const LoadResult& result, const std::vector<http::Url>& urls);
   Status WriteTimeline(const LoadResult& result);
 
   const std::string directory_;
   const int processes_;
+  int lock_fd_ = -1;  // of the directory; below 0: not taken
   Status lost_;
 };
 

@@ -146,6 +146,17 @@ void AddNotes(const LoadOptions& options, Summary* summary) {
     notes.push_back("the server sent no usage for " + count(summary->with_counted_tokens) +
                     " requests: their events were counted as output tokens");
   }
+  // A sum of some is no sum of all.
+  const auto some = [&](uint64_t without, const char* what) {
+    if (without > 0 && without < summary->ok)
+      notes.push_back("the server told no " + std::string(what) + " tokens for " + count(without) + " of " +
+                      count(summary->ok) + " successful requests: their sum is that of the others");
+  };
+  some(summary->without_input_tokens, "prompt");
+  some(summary->without_cached_tokens, "cached");
+  if (summary->requests == 0 && summary->warm_up_requests > 0)
+    notes.push_back("the warm-up was not over when the load ended: all " + count(summary->warm_up_requests) +
+                    " requests belong to it and nothing was measured; shorten it or lengthen the load");
   if (summary->outcomes[static_cast<size_t>(Outcome::kCancelled)] > 0) {
     notes.push_back(count(summary->outcomes[static_cast<size_t>(Outcome::kCancelled)]) +
                     " requests were cut off at the end of the drain (" + FormatDuration(options.drain) + ")");
@@ -261,6 +272,7 @@ Summary Summarize(const Accumulator& records, const WindowBounds& window, const 
     summary.cached_tokens += request.cached_tokens;
     summary.output_tokens += request.output_tokens;
     if (!request.has_input_tokens) ++summary.without_input_tokens;
+    if (!request.has_cached_tokens) ++summary.without_cached_tokens;
     if (request.counted) ++summary.with_counted_tokens;
   }
   if (summary.window_s > 0) {

@@ -83,7 +83,8 @@ struct Summary {
   double requests_per_second = 0;       // successful
   double output_tokens_per_second = 0;  // M18
   uint64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  uint64_t without_input_tokens = 0, with_counted_tokens = 0;
+  // Of the successful requests: sums of tokens are of the others.
+  uint64_t without_input_tokens = 0, without_cached_tokens = 0, with_counted_tokens = 0;
 
   std::optional<Distribution> ttft, ttft_from_sent, kernel_ttft, answer_ttft, first_byte,
       time_per_output_token, gap, latency, connect;

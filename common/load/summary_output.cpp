@@ -25,6 +25,18 @@ Json Of(const std::optional<Distribution>& d) {
           {"p95", Round(d->p95)}, {"p99", Round(d->p99)},   {"min", Round(d->min)}, {"max", Round(d->max)}};
 }
 
+// Prompt tokens as far as the server told them.
+std::string InputTokens(const Summary& s) {
+  if (s.without_input_tokens == s.ok) return "in: not told";
+  const auto sum = [](uint64_t tokens, uint64_t without) {
+    return (without > 0 ? "at least " : "") + std::to_string(tokens);
+  };
+  std::string text = sum(s.input_tokens, s.without_input_tokens) + " in";
+  if (s.without_cached_tokens < s.ok && (s.cached_tokens > 0 || s.without_cached_tokens == 0))
+    text += " (" + sum(s.cached_tokens, s.without_cached_tokens) + " of them cached)";
+  return text;
+}
+
 Json Definitions() {
   return {
       {"ttft_ms",
@@ -79,7 +91,7 @@ Json SummaryJson(const Summary& s) {
       {"requests_per_second", Round(s.requests_per_second)},
       {"output_tokens_per_second", Round(s.output_tokens_per_second)},
       {"input_tokens", s.without_input_tokens == s.ok ? Json(nullptr) : Json(s.input_tokens)},
-      {"cached_tokens", s.without_input_tokens == s.ok ? Json(nullptr) : Json(s.cached_tokens)},
+      {"cached_tokens", s.without_cached_tokens == s.ok ? Json(nullptr) : Json(s.cached_tokens)},
       {"output_tokens", s.output_tokens},
       {"ttft_ms", Of(s.ttft)},
       {"ttft_from_sent_ms", Of(s.ttft_from_sent)},
@@ -174,6 +186,8 @@ std::string SummaryText(const Summary& s) {
   }
   if (s.whole_run) {
     add("measured            over the whole run, %.2f s\n", s.window_s);
+  } else if (s.window_start_s == 0) {
+    add("measured            over %.2f s, without a warm-up\n", s.window_s);
   } else {
     add("measured            over %.2f s after a %.2f s warm-up\n", s.window_s, s.window_start_s);
   }
@@ -187,9 +201,8 @@ std::string SummaryText(const Summary& s) {
           s.goodput[0].share >= *s.slo->share ? "met" : "not met");
     out += "\n";
   }
-  add("tokens              %llu in", static_cast<unsigned long long>(s.input_tokens));
-  if (s.cached_tokens > 0) add(" (%llu of them cached)", static_cast<unsigned long long>(s.cached_tokens));
-  add(", %llu out\n\n", static_cast<unsigned long long>(s.output_tokens));
+  add("tokens              %s, %llu out\n\n", InputTokens(s).c_str(),
+      static_cast<unsigned long long>(s.output_tokens));
   add("%-26s %10s %10s %10s %10s %10s\n", "milliseconds", "mean", "P50", "P90", "P99", "max");
   const auto row = [&](const char* name, const std::optional<Distribution>& d) {
     if (d.has_value())

@@ -48,6 +48,8 @@ std::string Header(const LoadReport& report, bool simulated) {
   char measured[120];
   if (s.whole_run) {
     std::snprintf(measured, sizeof measured, "Measured over the whole run, %.2f s", s.window_s);
+  } else if (s.window_start_s == 0) {
+    std::snprintf(measured, sizeof measured, "Measured over %.2f s, without a warm-up", s.window_s);
   } else {
     std::snprintf(measured, sizeof measured, "Measured over %.2f s after a %.2f s warm-up", s.window_s,
                   s.window_start_s);

@@ -164,6 +164,87 @@ TEST_CASE("figures of an older load do not stay beside those of a new one", "[li
     CHECK_FALSE(FileExists(dir / ("o/" + name)));
 }
 
+TEST_CASE("a load takes its own files out of the way and nobody else's", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 2});
+  const TempDir dir;
+  REQUIRE(MakeDirs(dir / "o").ok());
+  const std::vector<std::string> others = {"profile_export_mine.csv",
+                                           "profile_export.jsonl",
+                                           "profile_export_aiperf.json",
+                                           "vllm.json",
+                                           "requests.mine.jsonl.zst",
+                                           "report.html",
+                                           "requests.csv",
+                                           "requests.1.jsonl.zst",
+                                           "requests.1.part.jsonl.zst2"};
+  for (const std::string& name : others) REQUIRE(AtomicWriteFile(dir / ("o/" + name), "mine").ok());
+  const std::vector<std::string> ours = {"requests.0.part.jsonl.zst", "requests.12.part.jsonl.zst.tmp",
+                                         "requests.partial.jsonl.zst", "requests.3.part.partial.jsonl.zst"};
+  for (const std::string& name : ours) REQUIRE(AtomicWriteFile(dir / ("o/" + name), "old").ok());
+  REQUIRE(Poolmark(Quick(server, {"-c", "1", "-n", "4", "--out", dir / "o"})).code == 0);
+  for (const std::string& name : others) {
+    INFO(name);
+    CHECK(*ReadFile(dir / ("o/" + name)) == "mine");
+  }
+  for (const std::string& name : ours) {
+    INFO(name);
+    CHECK_FALSE(FileExists(dir / ("o/" + name)));
+  }
+  // Beside a load of ours, files named as its exports and its page are are its own.
+  REQUIRE(Poolmark(Quick(server, {"-c", "1", "-n", "4", "--out", dir / "o"})).code == 0);
+  for (const char* name : {"profile_export.jsonl", "profile_export_aiperf.json", "vllm.json", "report.html"})
+    CHECK_FALSE(FileExists(dir / (std::string("o/") + name)));
+  CHECK(FileExists(dir / "o/profile_export_mine.csv"));
+}
+
+TEST_CASE("a directory that a load is writing is refused to a second one", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 2, .first = milliseconds(5)});
+  for (const std::string processes : {"1", "2"}) {
+    const TempDir dir;
+    std::vector<std::string> argv = {kProgram, "load"};
+    for (const std::string& word :
+         Quick(server, {"-c", "2", "--duration", "60s", "--processes", processes, "--out", dir / "o"}))
+      argv.push_back(word);
+    const int before = server.requests();
+    Process first(argv, dir / "run");
+    while (server.requests() < before + 4) std::this_thread::sleep_for(milliseconds(2));
+    const Done second = Poolmark(Quick(server, {"-c", "1", "-n", "1", "--out", dir / "o"}));
+    INFO(second.err);
+    CHECK(second.code == 2);
+    CHECK(second.err.find("another load is writing there") != std::string::npos);
+    first.Signal(SIGINT);
+    CHECK(first.Wait(20000) == 130);
+    const Json load = *ParseJson(*ReadFile(dir / "o/load.json"));
+    CHECK(load["requests"].get<int>() >= 4);
+    CHECK(load["requests"] == ReadRecords(dir / "o/requests.jsonl.zst")->size());
+    // Afterwards it is free again.
+    CHECK(Poolmark(Quick(server, {"-c", "1", "-n", "1", "--out", dir / "o"})).code == 0);
+  }
+}
+
+TEST_CASE("a warm-up that outlasts the load is told, and a load without one says so", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 2, .first = milliseconds(50)});
+  const Done cold = Poolmark(
+      Quick(server, {"-c", "2", "--warm-up-requests", "100000", "--duration", "300ms", "-o", "json"}));
+  INFO(cold.out << cold.err);
+  CHECK(cold.code == 1);
+  const Json summary = *ParseJson(cold.out);
+  CHECK(summary["requests"] == 0);
+  const std::string note = "the warm-up was not over when the load ended: all " +
+                           std::to_string(summary["warm_up_requests"].get<int>()) + " requests belong to it";
+  CHECK(cold.out.find(note) != std::string::npos);
+  const Done none = Poolmark(Quick(server, {"-c", "2", "--duration", "300ms"}));
+  INFO(none.out);
+  CHECK(none.out.find("measured            over 0.30 s, without a warm-up") != std::string::npos);
+  CHECK(none.out.find("the warm-up was not over") == std::string::npos);
+  const Done warm = Poolmark(Quick(server, {"-c", "2", "--duration", "600ms", "--warm-up", "200ms"}));
+  INFO(warm.out);
+  CHECK(warm.out.find("over 0.40 s after a 0.20 s warm-up") != std::string::npos);
+}
+
 TEST_CASE("progress in text has no figure for what was not measured", "[live]") {
   if (NoProgram()) return;
   TokenServer server({.tokens = 3, .first = milliseconds(1500)});

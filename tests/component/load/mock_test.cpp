@@ -100,7 +100,7 @@ class Mock {
 };
 
 Outcomes Ask(const std::string& url, const std::string& model, bool chat, uint64_t requests,
-             const std::string& id_prefix = "poolmark", uint32_t users = 1) {
+             const std::string& id_prefix = "poolmark", uint32_t users = 1, int loops = 1) {
   QuickOptions quick;
   quick.model = model;
   quick.chat = chat;
@@ -109,7 +109,7 @@ Outcomes Ask(const std::string& url, const std::string& model, bool chat, uint64
   const auto source = MakeQuickSource(quick);
   LoadOptions options;
   options.urls = {*http::JoinApi(url, (*source)->api_path())};
-  options.loops = 1;
+  options.loops = loops;
   options.users = users;
   options.request_id_prefix = id_prefix;
   return Run(options, **source);
@@ -283,6 +283,32 @@ TEST_CASE("a client that is 10 ms late is told from one that is not", "[F2]") {
   CHECK_FALSE(OnTime(Best(stretched)));
   CHECK(Best(as_measured).ttft >= 0);
   CHECK(Best(late).ttft >= 10);
+}
+
+TEST_CASE("error 18: with eight event loops TTFT and gaps are the server's own", "[F2]") {
+  // llm-d/llm-d-benchmark#261: with many workers both were far from the server's.
+  if (MockServer().empty()) return;
+  Mock mock({"--ttft-us", "100000", "--itl-us", "10000", "--tokens", "16"});
+  constexpr size_t kRequests = 16;
+  // A busy machine delays a try: one that is on time shows that the loops are no reason to be late.
+  for (int tries = 1;; ++tries) {
+    const std::string prefix = "w" + std::to_string(tries);
+    const Outcomes load = Ask(mock.url(), "mock", true, kRequests, prefix, 8, 8);
+    CHECK(load.result.summary.client.loops == 8);
+    const auto sent = mock.SentFor(prefix + "-", kRequests);
+    REQUIRE(sent.size() == kRequests);
+    std::vector<Off> all;
+    for (const RequestRecord& r : load.records) {
+      REQUIRE(r.events.size() == 16);
+      all.push_back(Compare(r, sent.at(prefix + "-" + std::to_string(r.session) + "-0"), 0, false));
+      CHECK(all.back().ttft >= 0);
+    }
+    const Off best = Best(all);
+    if (!OnTime(best) && tries < 12) continue;
+    INFO("TTFT " << best.ttft << " ms late, output " << best.output << ", gap " << best.gap);
+    CHECK(OnTime(best));
+    break;
+  }
 }
 
 TEST_CASE("failed requests are in no latency, and the server saw each request once", "[H8]") {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "common/base/random.h"
@@ -298,6 +299,42 @@ TEST_CASE("percentiles interpolate between closest ranks") {
   CHECK(d.p50 == Approx(50.5));
   CHECK(d.p90 == Approx(90.1));
   CHECK(d.p99 == Approx(99.01));
+}
+
+TEST_CASE("prompt tokens that the server did not tell are missing and not zero") {
+  const auto of = [](const std::vector<std::pair<std::optional<int64_t>, std::optional<int64_t>>>& told) {
+    Accumulator all;
+    for (const auto& [input, cached] : told) {
+      RequestRecord record = Good(0, kMs, 2, kMs);
+      record.input_tokens = input;
+      record.cached_tokens = cached;
+      all.Add(record, 0);
+    }
+    return Summarize(all, {0, kSecond, true, kSecond, kSecond}, LoadOptions(), ClientFigures(), std::nullopt,
+                     {});
+  };
+  const auto says = [](const Summary& s, const std::string& text) {
+    return std::any_of(s.notes.begin(), s.notes.end(),
+                       [&](const std::string& note) { return note.find(text) != std::string::npos; });
+  };
+  const Summary nothing = of({{std::nullopt, std::nullopt}, {std::nullopt, std::nullopt}});
+  CHECK(SummaryText(nothing).find("tokens              in: not told, ") != std::string::npos);
+  CHECK(SummaryJson(nothing)["input_tokens"].is_null());
+  CHECK(SummaryJson(nothing)["cached_tokens"].is_null());
+  // Most engines send no details of the prompt: then nothing is known of a cache.
+  const Summary plain = of({{100, std::nullopt}, {50, std::nullopt}});
+  CHECK(SummaryText(plain).find("tokens              150 in, ") != std::string::npos);
+  CHECK(SummaryJson(plain)["input_tokens"] == 150);
+  CHECK(SummaryJson(plain)["cached_tokens"].is_null());
+  CHECK_FALSE(says(plain, "the server told no"));
+  const Summary cold = of({{100, 0}, {50, 0}});
+  CHECK(SummaryText(cold).find("tokens              150 in (0 of them cached), ") != std::string::npos);
+  CHECK(SummaryJson(cold)["cached_tokens"] == 0);
+  const Summary some = of({{100, 64}, {std::nullopt, std::nullopt}, {50, std::nullopt}});
+  CHECK(SummaryText(some).find("at least 150 in (at least 64 of them cached), ") != std::string::npos);
+  CHECK(says(some, "the server told no prompt tokens for 1 of 3 successful requests"));
+  CHECK(says(some, "the server told no cached tokens for 2 of 3 successful requests"));
+  CHECK(SummaryText(of({})).find("in: not told, 0 out") != std::string::npos);
 }
 
 TEST_CASE("a client that was too slow says so and its figures are marked", "[E1]") {
