@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "common/base/files.h"
+#include "common/base/printable.h"
 #include "common/report/format.h"
 #include "common/report/html.h"
 #include "common/report/sections.h"
@@ -124,9 +124,10 @@ std::string KneePage(const KneeReport& report) {
 std::string KneeText(const KneeReport& report) {
   std::vector<std::vector<std::string>> rows = Rows(report);
   rows.insert(rows.begin(), kHead);
-  std::string out = Verdict(report) + "\n\n" + TextTable(rows);
-  for (const std::string& problem : report.problems) out += "problem: " + problem + "\n";
-  for (const std::string& line : Differences(report)) out += "differs: " + line + "\n";
+  // What the files say is not to command a terminal.
+  std::string out = Printable(Verdict(report)) + "\n\n" + TextTable(rows);
+  for (const std::string& problem : report.problems) out += "problem: " + Printable(problem) + "\n";
+  for (const std::string& line : Differences(report)) out += "differs: " + Printable(line) + "\n";
   if (report.problems.empty() && report.differences.empty())
     out += "\nEvery stored figure follows from the records.\n";
   return out;
