@@ -113,9 +113,9 @@ class Reader {
 // The search again with what its levels gave: each level is the one that it asks for next.
 void Search(Reader* reader, KneeReport* out) {
   const Json& json = out->stored;
-  if (out->levels.empty() || !out->problems.empty()) return;
+  if (!out->problems.empty()) return;
   load::KneeOptions options;
-  options.first = out->levels.front().level;
+  if (!out->levels.empty()) options.first = out->levels.front().level;
   options.whole = !out->of_rate;
   options.share = out->share;
   load::KneeSearch search(options);

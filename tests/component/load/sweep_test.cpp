@@ -84,6 +84,16 @@ TEST_CASE("a report of a sweep computes every level again and names what differs
   CHECK(honest.code == (sweep["knee"].is_null() ? 1 : 0));
   CHECK(honest.out.find("Every stored figure follows from the records.") != std::string::npos);
 
+  Json none = sweep;
+  none["levels"] = Json::array();
+  none["knee"] = 5000;
+  Write(dir / "o/knee.json", none);
+  const Done empty = Poolmark({dir / "o"}, "report");
+  INFO(empty.out);
+  CHECK(empty.code == 3);
+  CHECK(empty.out.find("differs: knee.json: knee is 5000, computed again null") != std::string::npos);
+  if (ClientTooSlow(sweep)) return;
+
   // A result made up from end to end.
   Json forged = sweep;
   forged["knee"] = 5000;
@@ -153,7 +163,7 @@ TEST_CASE("a report of a sweep computes every level again and names what differs
   INFO(missing.out);
   CHECK(missing.code == 3);
   CHECK(missing.out.find("No knee is known, since the records of a level are missing") != std::string::npos);
-  CHECK(missing.out.find("problem: level 0.001: ") != std::string::npos);
+  CHECK(missing.out.find("problem: level 0.00100: ") != std::string::npos);
   CHECK(missing.out.find("no records") != std::string::npos);
 }
 
