@@ -61,6 +61,21 @@ Result<load::LoadResult> Run(const LoadArguments& a) {
   return load::RunLoad(plan.options, *source, settings);
 }
 
+// Why a load without a single good answer failed: how many requests by outcome, with what one of them saw.
+std::string NoneAnswered(const load::Summary& summary) {
+  if (summary.requests == 0) return "no request began in the measured window";
+  std::string text = "all " + std::to_string(summary.requests) + " requests failed: ";
+  const char* separator = "";
+  for (size_t at = 0; at < load::kOutcomes; ++at) {
+    if (summary.outcomes[at] == 0) continue;
+    text += separator + std::string(load::OutcomeName(static_cast<load::Outcome>(at)));
+    if (summary.outcomes[at] != summary.requests) text += " " + std::to_string(summary.outcomes[at]);
+    if (!summary.examples[at].empty()) text += " (" + summary.examples[at] + ")";
+    separator = ", ";
+  }
+  return text;
+}
+
 }  // namespace
 
 int RunPlanFile(const LoadArguments& a) {
@@ -77,6 +92,8 @@ int RunPlanFile(const LoadArguments& a) {
                       {"total_end", result->window.total_end}};
   end["summary"] = load::SummaryJson(result->summary);
   Say(end);
+  if (result->summary.ok == 0 && !result->summary.interrupted)
+    Say({{"event", "error"}, {"message", NoneAnswered(result->summary)}});
   if (const std::string& error = result->summary.files_error; !error.empty()) {
     Say({{"event", "error"}, {"message", "the files of the load are not complete: " + error}});
     std::fprintf(stderr, "poolmark load: %s\n", error.c_str());

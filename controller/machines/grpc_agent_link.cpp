@@ -16,6 +16,9 @@ namespace {
 using Stub = v1::AgentService::StubInterface;
 using std::chrono::system_clock;
 
+// A connection that breaks for a moment is no agent that is away.
+constexpr std::chrono::seconds kTryAgainFor{10};
+
 void SetDeadline(grpc::ClientContext* context, std::chrono::seconds deadline) {
   if (deadline.count() > 0) context->set_deadline(system_clock::now() + deadline);
 }
@@ -32,6 +35,8 @@ template <class Request, class Response, class Method>
 Result<Response> Unary(Stub* stub, Method method, const Request& request, std::chrono::seconds deadline,
                        std::stop_token stop) {
   const auto end = system_clock::now() + deadline;
+  // An agent that was started again may listen elsewhere: the caller then asks the registry for its new link.
+  const auto last_try = std::min(end, system_clock::now() + kTryAgainFor);
   std::chrono::milliseconds pause(100);
   for (;;) {
     grpc::ClientContext context;
@@ -40,7 +45,7 @@ Result<Response> Unary(Stub* stub, Method method, const Request& request, std::c
     std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
     grpc::Status status = (stub->*method)(&context, request, &response);
     if (status.ok()) return response;
-    if (status.error_code() != grpc::StatusCode::UNAVAILABLE || system_clock::now() + pause >= end) {
+    if (status.error_code() != grpc::StatusCode::UNAVAILABLE || system_clock::now() + pause >= last_try) {
       return rpc::FromGrpc(status);
     }
     if (!Pause(stop, pause)) return rpc::FromGrpc(status);

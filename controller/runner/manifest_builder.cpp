@@ -135,7 +135,9 @@ void ManifestBuilder::Engines(const JobRun& run, const StackPlan& stack, const V
     engine.argv.assign(process.spec.argv().begin(), process.spec.argv().end());
     engine.gpus = process.spec.gpus_size();
     // A stack on simulated engines has real programs too: its store.
-    engine.simulated = stack.simulated && (IsEngine(process) || process.spec.executable() == "poolmark-sim");
+    engine.simulated =
+        (stack.simulated && (IsEngine(process) || process.spec.executable() == "poolmark-sim")) ||
+        verified.simulated.contains(process.spec.id());
   }
 }
 

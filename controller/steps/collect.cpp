@@ -86,7 +86,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   facts.strategy = std::string(spec::StrategyName(stack.strategy));
   facts.shape = ShapeOf(run, record.repeat.workload);
   facts.baseline = stack.name == run.job->baseline;
-  facts.simulated = stack.simulated;
+  facts.simulated = stack.simulated || !verified.simulated.empty();
   facts.open_loop = record.repeat.level.kind != spec::LoadLevel::Kind::kConcurrency;
   facts.gpus = stack.gpus;
   facts.notes = record.notes;
@@ -135,7 +135,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   facts.reuse = record.has_requests ? ReuseOf(run, stack, record, requests, facts)
                                     : results::NoReuse("the load left no records");
   facts.transfers = TransfersOf(stack, samples, run.line_rate_bits);
-  facts.evidence.paths = PathsOf(run, facts.transfers, samples, stack.simulated);
+  facts.evidence.paths = PathsOf(run, facts.transfers, samples, facts.simulated);
   auto figures = record.has_requests ? results::ComputeRepeat(facts, requests)
                                      : results::ComputeRepeat(
                                            facts, [](stats::RequestFacts*) -> Result<bool> { return false; });

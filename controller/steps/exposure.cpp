@@ -2,6 +2,8 @@
 
 #include <mutex>
 
+#include "controller/steps/patience.h"
+
 namespace poolmark::controller {
 namespace {
 
@@ -28,7 +30,7 @@ Result<v1::CheckResult> AskCheck(JobRun* run, const std::string& machine, const 
 void CheckExposure(JobRun* run, std::vector<v1::CheckResult>* checks) {
   std::mutex mutex;  // checks
   ForEachMachine(run->plan->machines, [&](const std::string& machine) {
-    auto answer = AskCheck(run, machine, kCheck);
+    auto answer = Patiently(*run, [&] { return AskCheck(run, machine, kCheck); });
     if (run->stop.stop_requested()) return;
     v1::CheckResult result;
     if (answer.ok()) {

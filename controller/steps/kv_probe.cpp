@@ -6,6 +6,7 @@
 #include "common/base/digest.h"
 #include "common/base/json.h"
 #include "common/base/random.h"
+#include "common/load/stream.h"
 
 namespace poolmark::controller {
 namespace {
@@ -33,6 +34,20 @@ Result<v1::ProbeResponse> Send(const JobRun& run, const std::string& machine, v1
   return response;
 }
 
+Result<v1::ProbeResponse> Post(const JobRun& run, const std::string& machine, const std::string& url,
+                               const Json& body) {
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, DumpJson(body));
+  v1::ProbeRequest request;
+  request.set_method("POST");
+  request.set_url(url);
+  request.set_body(text);
+  request.set_timeout_ns(kAskTimeout.count());
+  auto* header = request.add_headers();
+  header->set_key("Content-Type");
+  header->set_value("application/json");
+  return Send(run, machine, std::move(request));
+}
+
 }  // namespace
 
 std::string UniquePrompt(const std::string& seed, int words) {
@@ -54,18 +69,9 @@ Result<Completion> Ask(const JobRun& run, const std::string& machine, const std:
                      {"max_tokens", max_tokens},
                      {"temperature", 0},
                      {"stream", false}};
-  POOLMARK_ASSIGN_OR_RETURN(std::string text, DumpJson(body));
-  v1::ProbeRequest request;
-  request.set_method("POST");
-  request.set_url(absl::StrCat(base_url, "/v1/completions"));
-  request.set_body(text);
-  request.set_timeout_ns(kAskTimeout.count());
-  auto* header = request.add_headers();
-  header->set_key("Content-Type");
-  header->set_value("application/json");
-  POOLMARK_ASSIGN_OR_RETURN(v1::ProbeResponse response, Send(run, machine, std::move(request)));
-  POOLMARK_ASSIGN_OR_RETURN(Json answer,
-                            ParseJson(response.body(), absl::StrCat(base_url, "/v1/completions")));
+  const std::string url = absl::StrCat(base_url, "/v1/completions");
+  POOLMARK_ASSIGN_OR_RETURN(v1::ProbeResponse response, Post(run, machine, url, body));
+  POOLMARK_ASSIGN_OR_RETURN(Json answer, ParseJson(response.body(), url));
   Completion completion;
   if (answer.is_object() && answer.contains("choices") && answer["choices"].is_array() &&
       !answer["choices"].empty()) {
@@ -86,6 +92,41 @@ Result<Completion> Ask(const JobRun& run, const std::string& machine, const std:
     return Refused(kEngineFailed, base_url,
                    absl::StrCat("HTTP 200 without any output: ", ValidUtf8(response.body().substr(0, 300))));
   }
+  return completion;
+}
+
+Result<Completion> AskStream(const JobRun& run, const std::string& machine, const std::string& base_url,
+                             bool chat, const std::string& model, const std::string& prompt, int max_tokens) {
+  Json body = {{"model", model},   {"max_tokens", max_tokens},
+               {"temperature", 0}, {"ignore_eos", true},
+               {"stream", true},   {"stream_options", {{"include_usage", true}}}};
+  if (chat) {
+    body["messages"] = Json::array({{{"role", "user"}, {"content", prompt}}});
+  } else {
+    body["prompt"] = prompt;
+  }
+  const std::string url = absl::StrCat(base_url, chat ? "/v1/chat/completions" : "/v1/completions");
+  POOLMARK_ASSIGN_OR_RETURN(v1::ProbeResponse response, Post(run, machine, url, body));
+  // The load's own reader judges it: what would be a failed request there proves nothing here.
+  load::RequestRecord record;
+  load::StreamReader reader;
+  Completion completion;
+  reader.Begin(&record, &completion.text);
+  const size_t first = response.body().find_first_not_of(" \r\n\t");
+  const bool document = first != std::string::npos && response.body()[first] == '{';
+  reader.Feed(
+      absl::StrCat("HTTP/1.1 200 OK\r\nContent-Type: ", document ? "application/json" : "text/event-stream",
+                   "\r\nConnection: close\r\n\r\n", response.body()),
+      0, std::nullopt);
+  reader.Closed(0, "");
+  if (record.outcome != load::Outcome::kOk) {
+    return Refused(
+        kEngineFailed, url,
+        absl::StrCat("HTTP 200, but ", record.error, ": ", ValidUtf8(response.body().substr(0, 300))));
+  }
+  completion.prompt_tokens = record.input_tokens;
+  completion.completion_tokens = record.output_tokens;
+  completion.events = record.events.size();
   return completion;
 }
 

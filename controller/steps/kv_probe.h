@@ -20,6 +20,7 @@ struct Completion {
   std::string text;
   std::optional<int64_t> prompt_tokens;
   std::optional<int64_t> completion_tokens;
+  size_t events = 0;  // with output, of a stream
 };
 
 // A prompt of `words` short words that no other seed begins like.
@@ -28,6 +29,9 @@ std::string UniquePrompt(const std::string& seed, int words);
 // POST <base_url>/v1/completions from `machine`. An answer without output is an error.
 Result<Completion> Ask(const JobRun& run, const std::string& machine, const std::string& base_url,
                        const std::string& model, const std::string& prompt, int max_tokens);
+// The same as the load asks: a stream, of chat completions or plain ones, that must hold output and end well.
+Result<Completion> AskStream(const JobRun& run, const std::string& machine, const std::string& base_url,
+                             bool chat, const std::string& model, const std::string& prompt, int max_tokens);
 // The first model of <base_url>/v1/models.
 Result<std::string> FirstModel(const JobRun& run, const std::string& machine, const std::string& base_url);
 // The answer's text; an error with the status and the beginning of the body where it is no 2xx.

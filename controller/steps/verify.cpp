@@ -1,13 +1,16 @@
 #include "controller/steps/verify.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/json.h"
 #include "common/prom/catalogue.h"
 #include "controller/steps/evidence_json.h"
 #include "controller/steps/exposure.h"
+#include "controller/steps/patience.h"
 #include "controller/steps/pool_checks.h"
 #include "controller/steps/verify_diagnosis.h"
 
@@ -15,6 +18,7 @@ namespace poolmark::controller {
 namespace {
 
 constexpr int kAnswerTokens = 8;
+constexpr int kStreamTokens = 32;  // some of a tiny model's tokens are no text
 
 class Verifier {
  public:
@@ -30,6 +34,7 @@ class Verifier {
   void Run() {
     if (!ThroughRouter()) return;
     ReadVersions();
+    FindSimulated();
     const bool split =
         stack_.strategy == spec::Strategy::kSplit || stack_.strategy == spec::Strategy::kSplitOffload;
     if (split) {
@@ -67,14 +72,37 @@ class Verifier {
 
   // An engine that fails one request in twenty is no engine that does not work: it is asked three times, and
   // the evidence says so. One that does not answer at all is not.
-  Result<Completion> AskAgain(const std::string& machine, const std::string& url, const std::string& prompt,
-                              int tokens) {
+  template <class Send>
+  Result<Completion> Insist(Send send) {
     for (int tries = 1;; ++tries) {
-      auto answer = Ask(run_, machine, url, evidence_.model, prompt, tokens);
+      auto answer = Patiently(run_, send);
       if (answer.ok() || tries == 3 || ErrorOf(answer.status()).code != kEngineFailed) return answer;
       failed_requests_.push_back(std::string(answer.status().message()));
       if (!WaitFor(run_.stop, run_.timing.poll)) return answer;
     }
+  }
+  Result<Completion> AskAgain(const std::string& machine, const std::string& url, const std::string& prompt,
+                              int tokens) {
+    return Insist([&] { return Ask(run_, machine, url, evidence_.model, prompt, tokens); });
+  }
+  Result<Completion> StreamAgain(const std::string& machine, const std::string& url, bool chat,
+                                 const std::string& prompt) {
+    return Insist(
+        [&] { return AskStream(run_, machine, url, chat, evidence_.model, prompt, kStreamTokens); });
+  }
+
+  // The APIs that the workloads ask: plain completions, chat, or both.
+  std::set<bool> Apis() const {
+    std::set<bool> chat;
+    for (const spec::WorkloadSpec& workload : run_.job->workloads) {
+      const auto options = ParseJson(workload.options_json);
+      chat.insert(options.ok() && options->is_object() && options->value("api", "") == "chat");
+    }
+    return chat;
+  }
+
+  Result<EngineReading> Reading(const PlannedProcess& engine) const {
+    return Patiently(run_, [&] { return Read(run_, stack_, engine); });
   }
 
   std::string Prompt(const std::string& tag) const {
@@ -85,20 +113,24 @@ class Verifier {
     v1::CheckResult* check = Start("tokens_through_router", "a request to the pool's entry returns tokens");
     evidence_.model = stack_.model;
     if (evidence_.model.empty()) {
-      auto model = FirstModel(run_, run_.plan->head, stack_.entry_url);
+      auto model = Patiently(run_, [&] { return FirstModel(run_, run_.plan->head, stack_.entry_url); });
       if (!model.ok())
         return End(check, false, std::string(model.status().message()),
                    "name the model in the stack's params");
       evidence_.model = *model;
     }
-    auto answer = AskAgain(run_.plan->head, stack_.entry_url, Prompt("router"), kAnswerTokens);
-    if (!answer.ok()) {
-      return End(check, false, std::string(answer.status().message()),
-                 "an engine that is healthy but gives no tokens hangs; see the logs of router and engines");
+    // As the load will ask: what streams nothing would fail every one of its requests.
+    std::vector<std::string> seen;
+    for (const bool chat : Apis()) {
+      auto answer = StreamAgain(run_.plan->head, stack_.entry_url, chat, Prompt(chat ? "chat" : "router"));
+      if (!answer.ok()) {
+        return End(check, false, std::string(answer.status().message()),
+                   "an engine that is healthy but gives no tokens hangs; see the logs of router and engines");
+      }
+      seen.push_back(absl::StrCat(answer->completion_tokens.value_or(0), " tokens in a stream of ",
+                                  answer->events, " events", chat ? " of the chat API" : ""));
     }
-    return End(
-        check, true,
-        absl::StrCat(stack_.entry_url, " answered with ", answer->completion_tokens.value_or(0), " tokens"));
+    return End(check, true, absl::StrCat(stack_.entry_url, " answered with ", absl::StrJoin(seen, ", ")));
   }
 
   // Best effort: the manifest says "unknown" where neither the program nor the machine's administrator tells.
@@ -125,6 +157,24 @@ class Verifier {
       }
     }
   }
+  // A simulated engine exports another engine's names too: its own series and its version give it away. What
+  // it gives is never a measurement of a machine (M15).
+  void FindSimulated() {
+    for (const PlannedProcess* engine : engines_) {
+      bool simulated = VersionOf(*engine).find("+sim") != std::string::npos;
+      if (!simulated && !engine->metrics_url.empty()) {
+        const auto page = Patiently(run_, [&] { return Get(run_, engine->machine, engine->metrics_url); });
+        simulated = page.ok() && page->find("\npoolmark_sim_") != std::string::npos;
+      }
+      if (!simulated) continue;
+      evidence_.simulated.insert(engine->spec.id());
+      if (!stack_.simulated)
+        run_.Note("note",
+                  absl::StrCat(engine->spec.id(), " is a simulated engine, whatever stack ", stack_.name,
+                               " calls it: its figures are marked so and cannot be published"),
+                  engine->machine);
+    }
+  }
   std::string VersionOf(const PlannedProcess& engine) const {
     auto found = evidence_.versions.find(engine.spec.id());
     return found == evidence_.versions.end() ? "" : found->second;
@@ -138,10 +188,11 @@ class Verifier {
       if (engine->metrics_url.empty())
         return End(check, false, absl::StrCat(engine->spec.id(), " has no metrics address"),
                    "name one in the stack file");
-      auto before = Read(run_, stack_, *engine);
+      auto before = Reading(*engine);
       if (!before.ok()) return End(check, false, std::string(before.status().message()));
       const std::string prompt = Prompt(absl::StrCat("engine/", engine->spec.id()));
-      auto answer = AskAgain(engine->machine, engine->base_url, prompt, kAnswerTokens);
+      // Plain completions whatever the workloads ask: the same prompt is the engine's canary later.
+      auto answer = StreamAgain(engine->machine, engine->base_url, false, prompt);
       if (!answer.ok())
         return End(check, false,
                    absl::StrCat(engine->spec.id(), ": ", std::string(answer.status().message())));
@@ -291,7 +342,7 @@ class Verifier {
     for (int attempt = 0; !run_.stop.stop_requested(); ++attempt) {
       // A prompt per attempt: what the reader once computed it would find in its own cache.
       const std::string prompt = Prompt(absl::StrCat("shared/", attempt));
-      auto writer_before = Read(run_, stack_, *writer);
+      auto writer_before = Reading(*writer);
       auto computed = AskAgain(writer->machine, writer->base_url, prompt, kAnswerTokens);
       if (!writer_before.ok() || !computed.ok()) {
         End(check, false,
@@ -299,10 +350,10 @@ class Verifier {
         return;
       }
       if (!WaitFor(run_.stop, settle)) return;
-      auto writer_after = Read(run_, stack_, *writer);
+      auto writer_after = Reading(*writer);
       if (writer_after.ok())
         wrote = Between(stack_, *writer, VersionOf(*writer), *writer_before, *writer_after);
-      auto before = Read(run_, stack_, *reader);
+      auto before = Reading(*reader);
       auto loaded = AskAgain(reader->machine, reader->base_url, prompt, kAnswerTokens);
       if (!before.ok() || !loaded.ok()) {
         End(check, false, std::string((loaded.ok() ? before.status() : loaded.status()).message()));
@@ -359,7 +410,7 @@ class Verifier {
                  [](const PlannedProcess* p) { return p->role == spec::Role::kDecode; });
     std::map<const PlannedProcess*, EngineReading> before;
     for (const PlannedProcess* engine : decode) {
-      auto reading = Read(run_, stack_, *engine);
+      auto reading = Reading(*engine);
       if (!reading.ok())
         return End(check, false,
                    absl::StrCat(engine->spec.id(), ": ", std::string(reading.status().message())));

@@ -5,6 +5,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct VerifyEvidence {
   std::map<std::string, std::string> canaries;
   std::string model;                            // as requests name it
   std::map<std::string, std::string> versions;  // process -> version it reports
+  std::set<std::string> simulated;  // engines that say so of themselves, whatever the stack file calls them
 };
 
 // `run->stop` ends it. The evidence is complete as far as it came.
