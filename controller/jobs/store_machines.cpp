@@ -51,14 +51,18 @@ Result<std::vector<StoredMachine>> Store::Machines() {
 
 Status Store::SaveRegistration(const v1::RegisterRequest& registration) {
   std::lock_guard lock(mutex_);
-  POOLMARK_ASSIGN_OR_RETURN(Statement find, db_->Prepare("SELECT registration FROM machines WHERE name=?"));
+  POOLMARK_ASSIGN_OR_RETURN(Statement find,
+                            db_->Prepare("SELECT registration, job_id FROM machines WHERE name=?"));
   find.Text(registration.machine());
   POOLMARK_ASSIGN_OR_RETURN(bool known, find.Step());
+  v1::RegisterRequest kept = registration;
   if (known) {
     v1::RegisterRequest old;
-    if (old.ParseFromString(find.TextAt(0)) && Durable(old) == Durable(registration)) return absl::OkStatus();
+    const bool readable = old.ParseFromString(find.TextAt(0));
+    if (readable && Durable(old) == Durable(registration)) return absl::OkStatus();
+    // What a job uses is not free now: a plan made again after a restart needs what was free at its lock.
+    if (readable && !find.TextAt(1).empty()) *kept.mutable_facts() = old.facts();
   }
-  v1::RegisterRequest kept = registration;
   kept.clear_held();
   kept.clear_highest_epoch();
   POOLMARK_ASSIGN_OR_RETURN(

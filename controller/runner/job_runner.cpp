@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/prom/evidence.h"
 #include "controller/runner/progress.h"
+#include "controller/runner/recall.h"
 #include "controller/runner/results_writer.h"
 #include "controller/steps/accuracy.h"
 #include "controller/steps/collect.h"
@@ -22,6 +23,8 @@ namespace poolmark::controller {
 namespace {
 
 constexpr uint32_t kMaxIdleCycles = 3;
+constexpr char kNoPlan[] =
+    "after the controller's restart the job cannot be planned any more; its log says why (job.plan_lost)";
 
 // A store that cannot be written is met with patience: the job must not lose its tear-down over a full disk.
 template <class Call>
@@ -152,6 +155,7 @@ void JobRunner::Run(std::stop_token shutdown) {
   for (const std::string& machine : run_.plan->machines) {
     run_.work_dirs[machine] = "";  // until the lease says
   }
+  if (job.job.state() != v1::JOB_STATE_PREFLIGHT) RecallPreflight(&run_);
   while (!IsTerminal(job.job.state())) {
     ArmStop();
     std::optional<Decision> decision;
@@ -208,8 +212,7 @@ void JobRunner::Run(std::stop_token shutdown) {
 }
 
 std::optional<JobRunner::Decision> JobRunner::DoPreflight() {
-  if (!planned_)
-    return Decide(StepOutcome::Failed("inputs_lost", "the job's inputs cannot be read any more"));
+  if (!planned_) return Decide(StepOutcome::Failed("plan_lost", kNoPlan));
   Status written = WriteInputs(environment_, *environment_.store->Get(job_id_), planned_.get());
   if (!written.ok()) return Decide(StepOutcome::Failed("disk", std::string(written.message())));
   StepOutcome outcome = Preflight(&run_);
@@ -219,8 +222,7 @@ std::optional<JobRunner::Decision> JobRunner::DoPreflight() {
 }
 
 std::optional<JobRunner::Decision> JobRunner::DoLaunch(const StoredJob& job) {
-  if (!planned_)
-    return Decide(StepOutcome::Failed("inputs_lost", "the job's inputs cannot be read any more"));
+  if (!planned_) return Decide(StepOutcome::Failed("plan_lost", kNoPlan));
   if (run_.stop.stop_requested()) return Stopped();
   if (job.idle_cycles >= kMaxIdleCycles) {
     return Decide(StepOutcome::Failed(

@@ -310,7 +310,7 @@ std::set<std::string> JobManager::TryLock(const StoredJob& job, const std::set<s
     return {};
   }
   Errors errors;
-  auto planned = PlanJob(environment_, job.request, job.job.id(), &errors, FactsFrom::kAgents);
+  auto planned = PlanJob(environment_, job.request, job.job.id(), &errors, FactsFrom::kAgents, reserved);
   if (!planned.ok()) {
     if (errors.empty()) errors.push_back(ErrorOf(planned.status()));
     const bool may_change = !IsInputError(errors) &&

@@ -3,6 +3,7 @@
 // dry run the machines are asked first how they are now (used ports, free disk and memory).
 #pragma once
 #include <memory>
+#include <set>
 #include <string>
 
 #include "controller/runner/environment.h"
@@ -17,10 +18,13 @@ struct PlannedJob {
 enum class FactsFrom { kRegistry, kAgents };
 
 // `job_id`: machines held by it count as free; "" at submit. Machines that others hold count as free too: the
-// job waits for them. All errors and refusals at once in `errors`.
+// job waits for them; where the pool file names none, free ones are taken first, and those in `reserved`
+// (which earlier jobs wait for) last. A job that holds machines keeps them. All errors and refusals at once
+// in `errors`.
 Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
                                             const v1::SubmitJobRequest& request, const std::string& job_id,
-                                            Errors* errors, FactsFrom facts = FactsFrom::kRegistry);
+                                            Errors* errors, FactsFrom facts = FactsFrom::kRegistry,
+                                            const std::set<std::string>& reserved = {});
 
 // Is this an error of the inputs (INVALID_ARGUMENT), or a plan that cannot work now (REFUSED)?
 bool IsInputError(const Errors& errors);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/digest.h"
 #include "common/base/units.h"
@@ -84,6 +85,7 @@ class StackPlanner {
 
   void CheckVendors() {
     for (const PoolMachine& machine : machines_) {
+      if (!machine.takes_engines) continue;
       for (const v1::Gpu& gpu : machine.facts->facts.gpus()) {
         if (stack_.engine_kind == "trtllm" && gpu.vendor() == "amd") {
           Refuse(absl::StrCat("TensorRT-LLM does not run on AMD GPUs, machine ", machine.name, " has ",
@@ -170,35 +172,51 @@ class StackPlanner {
     return std::nullopt;
   }
 
+  // At least one active port on each machine with engines: of the devices that the pool names ("mlx5_0" or
+  // "mlx5_0:1"), else of any.
   void CheckRdma() {
     for (const PoolMachine& machine : machines_) {
       if (!machine.takes_engines) continue;
-      std::vector<std::string> wanted = machine.spec.rdma_devices;
-      size_t active = 0;
+      const std::vector<std::string>& wanted = machine.spec.rdma_devices;
+      std::vector<std::string> down;
+      bool active = false;
       for (const v1::RdmaPort& port : machine.facts->facts.rdma_ports()) {
-        bool named = wanted.empty() || std::find(wanted.begin(), wanted.end(), port.device()) != wanted.end();
-        active += named;
+        const std::string name = absl::StrCat(port.device(), ":", port.port());
+        const bool named = wanted.empty() ||
+                           std::find(wanted.begin(), wanted.end(), port.device()) != wanted.end() ||
+                           std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+        if (!named) continue;
+        active = active || port.state() == "ACTIVE";
+        if (port.state() != "ACTIVE")
+          down.push_back(
+              absl::StrCat(name, " is ", port.state().empty() ? "in no known state" : port.state()));
       }
-      if (active == 0) {
-        Refuse(absl::StrCat("moves KV over RDMA, machine ", machine.name, " has ",
-                            machine.facts->facts.rdma_ports_size() == 0
-                                ? "no RDMA port"
-                                : "none of the RDMA devices that the pool names"),
-               "use a stack with kv.path: tcp, or name the machine's devices in net.rdma");
-      }
+      if (active) continue;
+      const std::string has = machine.facts->facts.rdma_ports_size() == 0 ? "no RDMA port"
+                              : down.empty()
+                                  ? "none of the RDMA devices that the pool names"
+                                  : absl::StrCat("no active RDMA port: ", absl::StrJoin(down, ", "));
+      Refuse(absl::StrCat("moves KV over RDMA, machine ", machine.name, " has ", has),
+             "use a stack with kv.path: tcp, or name the machine's devices in net.rdma");
     }
   }
 
   // Sizes every tier on every machine that holds it, and refuses what does not fit.
   void SizeTiers(StackPlan* plan) {
     std::map<std::string, uint64_t> locked_total, memory_total, disk_total;
-    std::set<std::string> not_offered;          // machine and place already told of
-    std::map<std::string, unsigned> owners_on;  // machine -> tier-holding instances, to share `auto`
+    std::set<std::string> not_offered;  // machine and place already told of
+    // Machine and medium -> holders of tiers, to share `auto`: a host tier and a store take the same memory.
+    std::map<std::string, unsigned> owners_on;
+    const auto on_disk = [](const spec::TierSpec& tier, const Instance& instance) {
+      return tier.source == spec::TierSource::kStorage ||
+             (tier.source == spec::TierSource::kRemote && !instance.process->disk.empty());
+    };
+    const auto medium = [](const Instance& instance, bool disk) {
+      return absl::StrCat(instance.machine->name, disk ? "/disk" : "/memory");
+    };
     for (const spec::TierSpec& tier : stack_.tiers) {
       for (const Instance& instance : instances_) {
-        if (instance.process->name == tier.owner)
-          ++owners_on[absl::StrCat(instance.machine->name, "/",
-                                   std::string(spec::TierSourceName(tier.source)))];
+        if (instance.process->name == tier.owner) ++owners_on[medium(instance, on_disk(tier, instance))];
       }
     }
     for (const spec::TierSpec& tier : stack_.tiers) {
@@ -209,8 +227,7 @@ class StackPlanner {
         std::string source(spec::TierSourceName(tier.source));
         std::string text = Filled(instance, tier.size);
         if (text.empty()) continue;
-        const bool disk = tier.source == spec::TierSource::kStorage ||
-                          (tier.source == spec::TierSource::kRemote && !instance.process->disk.empty());
+        const bool disk = on_disk(tier, instance);
         // A host tier is pinned for the GPU; a store keeps its keys in ordinary memory.
         const bool locked = tier.source == spec::TierSource::kHost && facts.has_memory_lockable_bytes();
         // Its own place, as the stack or the pool names it, else the work directory.
@@ -233,7 +250,7 @@ class StackPlanner {
         uint64_t bytes = 0;
         if (text == "auto") {
           // Half of what is there, shared by the holders on the machine, in whole MiB.
-          bytes = limit / 2 / std::max(1u, owners_on[absl::StrCat(machine.name, "/", source)]) >> 20 << 20;
+          bytes = limit / 2 / std::max(1u, owners_on[medium(instance, disk)]) >> 20 << 20;
         } else {
           auto parsed = ParseBytes(text);
           if (!parsed.ok()) {
@@ -256,6 +273,15 @@ class StackPlanner {
                  disk     ? "lower the size or name another disk"
                  : locked ? "lower the size, or raise the machine's memlock limit"
                           : "lower the size");
+        }
+        // What is locked is taken from the memory that is free, like the rest.
+        const uint64_t together = locked_total[machine.name] + memory_total[machine.name];
+        if (!disk && total <= limit && together > facts.memory_available_bytes()) {
+          Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "' needs ", FormatBytes(bytes),
+                              " on machine ", machine.name, ", which has ",
+                              FormatBytes(facts.memory_available_bytes()), " of memory free (",
+                              FormatBytes(together), " together)"),
+                 "lower the sizes");
         }
         context_.tier_bytes[instance.id][source] = bytes;
         plan->tiers.push_back({tier.source, bytes, machine.name, instance.id});

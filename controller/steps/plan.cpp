@@ -10,6 +10,7 @@
 #include "common/base/time_format.h"
 #include "controller/stacks/stack_plan.h"
 #include "controller/steps/load_workers.h"
+#include "controller/steps/pick_machines.h"
 
 namespace poolmark::controller {
 namespace {
@@ -86,7 +87,7 @@ class Planner {
 
   void ChooseMachines() {
     std::vector<spec::MachineSpec> wanted = job_.pool.machines;
-    if (wanted.empty()) wanted = Pick(job_.pool.machine_count.value_or(1));
+    if (wanted.empty()) wanted = Pick();
     head_ = job_.pool.head.empty() && !wanted.empty() ? wanted[0].name : job_.pool.head;
     for (const spec::MachineSpec& spec : wanted) {
       auto found = std::find_if(input_.machines.begin(), input_.machines.end(),
@@ -137,26 +138,15 @@ class Planner {
         names.size() == 1 ? " has" : " have", " no part in the figures or the energy of this job"));
   }
 
-  // The largest group of available machines of one GPU model, by name; the first is the head.
-  std::vector<spec::MachineSpec> Pick(unsigned count) {
-    std::map<std::string, std::vector<std::string>> groups;
-    for (const MachineFacts& machine : input_.machines) {
-      if (!machine.available) continue;
-      groups[machine.facts.gpus_size() > 0 ? machine.facts.gpus(0).model() : ""].push_back(machine.name);
-    }
-    std::vector<std::string> best;
-    for (auto& [model, names] : groups) {
-      if (names.size() > best.size() || (names.size() == best.size() && !model.empty())) best = names;
-    }
-    std::sort(best.begin(), best.end());
-    if (best.size() < count) {
-      Refuse("pool",
-             absl::StrCat("asks for ", count, " machines of one GPU family, ", best.size(), " are available"),
-             "lower `machines` or start more agents");
+  // For a pool that says how many machines. Which are free the caller knows (runner/planning.h).
+  std::vector<spec::MachineSpec> Pick() {
+    auto picked = PickMachines(job_, input_.machines, {});
+    if (!picked.ok()) {
+      refusals_->push_back(ErrorOf(picked.status()));
       return {};
     }
-    std::vector<spec::MachineSpec> machines(count);
-    for (unsigned i = 0; i < count; ++i) machines[i].name = best[i];
+    std::vector<spec::MachineSpec> machines(picked->size());
+    for (size_t i = 0; i < picked->size(); ++i) machines[i].name = (*picked)[i];
     return machines;
   }
 

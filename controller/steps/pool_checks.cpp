@@ -118,8 +118,10 @@ v1::CheckResult CheckMtu(const std::map<std::string, MachineView>& machines) {
       found[nic.mtu()].push_back(absl::StrCat(name, " ", nic.name()));
     }
     for (const v1::RdmaPort& port : machine.facts.rdma_ports()) {
-      if (std::find(machine.rdma_devices.begin(), machine.rdma_devices.end(), port.device()) ==
-          machine.rdma_devices.end())
+      if (std::none_of(
+              machine.rdma_devices.begin(), machine.rdma_devices.end(), [&](const std::string& wanted) {
+                return wanted == port.device() || wanted == absl::StrCat(port.device(), ":", port.port());
+              }))
         continue;
       for (const v1::Nic& nic : machine.facts.nics()) {
         if (nic.name() == port.netdev())

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "controller/steps/evidence_json.h"
 #include "controller/steps/line_rate.h"
 #include "controller/steps/pool_checks.h"
@@ -40,6 +41,32 @@ Status ProveMachine(JobRun* run, const std::string& name, v1::AcquireLeaseRespon
   }));
   if (!complete) return Unavailable(name, "the agent ended its checks without the last one");
   return absl::OkStatus();
+}
+
+// Multi-node NVLink: each machine's GPUs are in one fabric and clique, and it must be the same one
+// everywhere. The machines' own checks say which ("… in cluster/clique X/Y, …").
+std::optional<v1::CheckResult> OneFabric(const std::vector<v1::CheckResult>& checks) {
+  std::map<std::string, std::vector<std::string>> found;
+  for (const v1::CheckResult& check : checks) {
+    constexpr std::string_view kMark = "cluster/clique ";
+    const size_t at = check.observed().find(kMark);
+    if (check.id() != "nvlink" || check.outcome() != v1::OUTCOME_PASS || at == std::string::npos) continue;
+    const std::string fabric = check.observed().substr(at + kMark.size());
+    found[fabric.substr(0, fabric.find(','))].push_back(check.machine());
+  }
+  if (found.empty()) return std::nullopt;
+  v1::CheckResult result;
+  result.set_id("one_nvlink_fabric");
+  result.set_expected("the GPUs of all machines are in one NVLink cluster and clique");
+  std::vector<std::string> seen;
+  for (const auto& [fabric, machines] : found)
+    seen.push_back(absl::StrCat(fabric, " on ", absl::StrJoin(machines, ", ")));
+  result.set_observed(absl::StrJoin(seen, "; "));
+  result.set_evidence("cluster/clique of the machines' own checks");
+  result.set_outcome(found.size() == 1 ? v1::OUTCOME_PASS : v1::OUTCOME_FAIL);
+  if (found.size() > 1)
+    result.set_hint("take machines of one NVLink domain, or correct the fabric manager's partitions");
+  return result;
 }
 
 MachineView ViewOf(const JobRun& run, const std::string& name) {
@@ -108,6 +135,10 @@ StepOutcome Preflight(JobRun* run) {
     for (v1::CheckResult& check : CheckPool(views)) {
       run->Check(check);
       checks.push_back(std::move(check));
+    }
+    if (auto fabric = OneFabric(checks)) {
+      run->Check(*fabric);
+      checks.push_back(*std::move(fabric));
     }
     // A pool that already failed is not measured: it may be the wrong network.
     bool ready = true;

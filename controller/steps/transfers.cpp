@@ -113,7 +113,7 @@ PathBytes ByAddress(const JobRun& run, const std::string& machine,
   for (const spec::MachineSpec& spec : run.job->pool.machines) {
     if (spec.name != machine) continue;
     for (const std::string& device : spec.rdma_devices) {
-      auto found = sent.find("rdma:" + device);
+      auto found = sent.find("rdma:" + device.substr(0, device.find(':')));
       if (found != sent.end()) bytes.rdma = bytes.rdma.value_or(0) + found->second;
     }
   }

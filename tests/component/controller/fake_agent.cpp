@@ -159,6 +159,15 @@ Status FakeAgent::RunChecks(const v1::RunChecksRequest& request, std::stop_token
     response.mutable_result()->set_observed(pool_->failing_checks.contains(id) ? "none" : "enough");
     if (!on_message(response)) return absl::OkStatus();
   }
+  if (const auto fabric = pool_->fabrics.find(machine_);
+      fabric != pool_->fabrics.end() && request.only().empty()) {
+    v1::RunChecksResponse response;
+    response.mutable_result()->set_id("nvlink");
+    response.mutable_result()->set_outcome(v1::OUTCOME_PASS);
+    response.mutable_result()->set_observed("4 GPUs in cluster/clique " + fabric->second +
+                                            ", IMEX domain up");
+    if (!on_message(response)) return absl::OkStatus();
+  }
   v1::RunChecksResponse last;
   last.set_last(true);
   (void)on_message(last);
@@ -431,10 +440,19 @@ Result<v1::ProbeResponse> FakeAgent::Probe(const v1::ProbeRequest& request, std:
     --pool_->failing_answers;
     response.set_status(500);
     response.set_body("no luck");
-  } else if (path == "/v1/completions") {
+  } else if (path == "/v1/completions" || path == "/v1/chat/completions") {
     pool_->prompt_tokens[base] += 300;
-    response.set_body(
-        R"({"choices":[{"text":"hello"}],"usage":{"prompt_tokens":300,"completion_tokens":8}})");
+    const bool chat = path == "/v1/chat/completions";
+    const std::string output =
+        chat ? R"({"choices":[{"delta":{"content":"hello"}}]})" : R"({"choices":[{"text":"hello"}]})";
+    const std::string usage = R"("usage":{"prompt_tokens":300,"completion_tokens":8}})";
+    if (request.body().find(R"("stream":true)") == std::string::npos) {
+      response.set_body(R"({"choices":[{"text":"hello"}],)" + usage);
+    } else if (pool_->streams_nothing && (chat || !pool_->only_chat)) {
+      response.set_body("data: {\"choices\":[]," + usage + "\n\ndata: [DONE]\n\n");
+    } else {
+      response.set_body("data: " + output + "\n\ndata: {\"choices\":[]," + usage + "\n\ndata: [DONE]\n\n");
+    }
   } else if (path == "/v1/models") {
     response.set_body(R"({"data":[{"id":"sim"}]})");
   } else if (path == "/version") {
@@ -444,7 +462,7 @@ Result<v1::ProbeResponse> FakeAgent::Probe(const v1::ProbeRequest& request, std:
     response.set_body(absl::StrCat("# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total ",
                                    tokens, "\n# TYPE vllm:prompt_tokens_by_source_total counter\n",
                                    "vllm:prompt_tokens_by_source_total{source=\"local_compute\"} ", tokens,
-                                   "\n"));
+                                   "\n", pool_->simulated_series ? "poolmark_sim_kv_bytes 1\n" : ""));
   } else {
     response.set_status(404);
   }

@@ -99,10 +99,15 @@ class FakePool {
 
   // Settings of all agents.
   std::set<std::string> failing_checks;
+  std::map<std::string, std::string>
+      fabrics;  // machine -> the NVLink cluster/clique of its GPUs, that its check tells
   bool leave_leftovers = false;
-  std::atomic<bool> hold_load{false};   // loads run until it is false
-  std::atomic<int> launched{0};         // engines ever started
-  std::atomic<int> failing_answers{0};  // so many prompts after a reset are answered with HTTP 500
+  std::atomic<bool> hold_load{false};         // loads run until it is false
+  std::atomic<int> launched{0};               // engines ever started
+  std::atomic<bool> streams_nothing{false};   // answers that are streams hold no output, other answers do
+  std::atomic<bool> only_chat{false};         // ... and of those only the ones of the chat API
+  std::atomic<int> failing_answers{0};        // so many prompts after a reset are answered with HTTP 500
+  std::atomic<bool> simulated_series{false};  // engines' pages hold a series of the simulated engine
   std::atomic<bool> reset_seen{false};
   std::atomic<bool> engine_counters{false};  // samples hold engines' prompt tokens, ten more in each round
 

@@ -169,15 +169,16 @@ struct ControllerFixture {
     return sha;
   }
   v1::SubmitJobRequest Request(int repeats = 1, const std::string& extra = "",
-                               std::vector<std::string> on = {}) {
+                               std::vector<std::string> on = {}, const std::string& workload = "") {
     if (on.empty()) on = machines;
     std::string pool_text = "version: 1\nhead: " + on.front() + "\nmachines:\n";
     for (const std::string& machine : on) pool_text += "  - {name: " + machine + ", net: {tcp: 127.0.0.1}}\n";
     const std::string job_text =
         "version: 1\npool: pool.yaml\nstacks: [{use: sim-local, as: base}]\nworkloads:\n  chat: {shape: "
-        "synthetic, sessions: 4, turns: 2, "
-        "input: 32, growth: 16, output: 8, concurrency: [2]}\nrepeats: " +
-        std::to_string(repeats) + "\n" + extra;
+        "synthetic, sessions: 4, turns: 2, " +
+        workload +
+        "input: 32, growth: 16, output: 8, concurrency: [2]}\nrepeats: " + std::to_string(repeats) + "\n" +
+        extra;
     v1::SubmitJobRequest request;
     request.set_job_path("job.yaml");
     for (const auto& [path, text] :

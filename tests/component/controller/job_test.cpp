@@ -4,6 +4,7 @@
 #include "common/results/samples.h"
 #include "common/results/sums.h"
 #include "controller/runner/planning.h"
+#include "controller/runner/recall.h"
 #include "tests/component/controller/fixture.h"
 
 namespace poolmark::test {
@@ -125,6 +126,43 @@ TEST_CASE("a failed check stops the job before anything is launched, and is name
   auto read = results::ReadDirectory(f.Results(job.id()));
   REQUIRE(read.ok());
   CHECK(read->job.failed_check == "disk_space");
+}
+
+TEST_CASE("an engine that streams nothing is stopped by Verify, on the API that the workload asks", "[C24]") {
+  const bool chat_alone = GENERATE(false, true);
+  const bool chat_asked = GENERATE(false, true);
+  ControllerFixture f;
+  f.pool.streams_nothing = true;
+  f.pool.only_chat = chat_alone;
+  v1::SubmitJobRequest request = f.Request();
+  if (chat_asked) request = f.Request(1, "", {}, "api: chat, ");
+  v1::Job job = f.Finished(f.Submit(request));
+  if (chat_alone && !chat_asked) {
+    CHECK(StateName(job.state()) == "SUCCEEDED");  // nobody asks what does not work
+    return;
+  }
+  CHECK(StateName(job.state()) == "FAILED");
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_CLEAN);
+  REQUIRE(job.reasons_size() >= 1);
+  CHECK(job.reasons(0).check() == "tokens_through_router");
+  CHECK_THAT(job.reasons(0).message(), Catch::Contains("the stream ended without any output"));
+  auto read = results::ReadDirectory(f.Results(job.id()));
+  REQUIRE(read.ok());
+  CHECK(read->repeats.empty());
+  CHECK_FALSE(read->verifies.at(1).passed);
+}
+
+TEST_CASE("machines of two NVLink fabrics or cliques stop a job, of one they pass") {
+  ControllerFixture f;
+  f.pool.fabrics = {{"n0", "c1/0"}, {"n1", "c1/1"}};
+  v1::Job job = f.Finished(f.Submit(f.Request()));
+  CHECK(StateName(job.state()) == "FAILED");
+  CHECK(f.pool.launched == 0);
+  REQUIRE(job.reasons_size() >= 1);
+  CHECK(job.reasons(0).check() == "one_nvlink_fabric");
+  CHECK_THAT(job.reasons(0).message(), Catch::Contains("c1/0 on n0; c1/1 on n1"));
+  f.pool.fabrics["n1"] = "c1/0";
+  CHECK(StateName(f.Finished(f.Submit(f.Request())).state()) == "SUCCEEDED");
 }
 
 // Ports of all metrics pages in a plan.
@@ -254,6 +292,133 @@ TEST_CASE("the controller comes back in every state: torn down, and on with what
   CHECK(f.store->Repeats(id)->size() == 2);
   CHECK(f.pool.at("n0").Processes().empty());
   CHECK(f.pool.at("n1").Processes().empty());
+}
+
+// A pool that says how many machines, not which.
+void AskForMachines(ControllerFixture* f, int count, v1::SubmitJobRequest* request) {
+  const std::string pool = "version: 1\nmachines: " + std::to_string(count) + "\n";
+  request->mutable_inputs(1)->set_sha256(f->Upload(pool));
+  request->mutable_inputs(1)->set_size(pool.size());
+}
+
+TEST_CASE("a job of any two machines keeps those that it got over a restart, and touches no other", "[C25]") {
+  ControllerFixture f({"n0", "n1", "n2"});
+  REQUIRE(f.registry->Act("n0", v1::MACHINE_ACTION_DRAIN, "why").ok());
+  auto gate = std::make_shared<Gate>("StreamSamples");
+  auto touched = std::make_shared<std::atomic<int>>(0);
+  f.pool.SetHook([gate, touched](const std::string& m, const std::string& c, std::stop_token s) {
+    if (m == "n0" && (c == "AcquireLease" || c == "StartProcess" || c == "Teardown")) ++*touched;
+    return (*gate)(m, c, s);
+  });
+  v1::SubmitJobRequest request = f.Request(2);
+  AskForMachines(&f, 2, &request);
+  const std::string id = f.Submit(request);
+  gate->AwaitReached();
+  const auto machines = [&] {
+    const v1::Job job = f.Job(id);
+    return std::vector<std::string>(job.machines().begin(), job.machines().end());
+  };
+  CHECK(machines() == std::vector<std::string>{"n1", "n2"});
+  REQUIRE(f.registry->Act("n0", v1::MACHINE_ACTION_UNDRAIN, "").ok());
+  f.Restart();
+  gate->Open();
+  const v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "SUCCEEDED");
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_CLEAN);
+  CHECK(machines() == std::vector<std::string>{"n1", "n2"});
+  CHECK(*touched == 0);
+  CHECK(f.pool.at("n2").Processes().empty());
+}
+
+TEST_CASE("jobs of any one machine take free ones, and one that waits is not planned for those of others") {
+  ControllerFixture f({"n0", "n1"});
+  f.pool.hold_load = true;
+  v1::SubmitJobRequest request = f.Request();
+  AskForMachines(&f, 1, &request);
+  const std::string first = f.Submit(request);
+  ControllerFixture::Until([&] { return f.Job(first).machines_size() == 1; });
+  const std::string second = f.Submit(request);
+  ControllerFixture::Until([&] { return f.Job(second).machines_size() == 1; });
+  CHECK(f.Job(first).machines(0) == "n0");
+  CHECK(f.Job(second).machines(0) == "n1");
+  f.pool.hold_load = false;
+  CHECK(StateName(f.Finished(first).state()) == "SUCCEEDED");
+  CHECK(StateName(f.Finished(second).state()) == "SUCCEEDED");
+}
+
+TEST_CASE("after a restart the preflight's line rates and calibration are read back", "[F22]") {
+  ControllerFixture f;
+  results::PreflightRecord file;
+  file.passed = true;
+  results::LineRate line;
+  line.from = "n0";
+  line.to = "n1";
+  line.path = "tcp";
+  line.tool = "iperf3";
+  line.tool_version = "3.12";
+  line.bits_per_second = 9e9;
+  line.counted_per_byte = {{"net:eth0", 1.05}};
+  file.line_rates.push_back(line);
+  line.path = "rdma";
+  line.tool = "ib_write_bw";
+  line.bits_per_second = 390e9;
+  line.counted_per_byte = {{"rdma:mlx5_0", 1.0}};
+  file.line_rates.push_back(line);
+  line.from = "n1";
+  line.to = "n0";
+  line.path = "tcp";
+  line.tool = "";
+  line.bits_per_second = NotMeasured{"no answer"};
+  line.counted_per_byte.clear();
+  file.line_rates.push_back(line);
+  auto text = results::Encode(file);
+  REQUIRE(text.ok());
+  REQUIRE(AtomicWriteFile(f.dir / "preflight.json", *text, 0640).ok());
+  controller::Plan plan;
+  plan.machines = {"n0", "n1"};
+  controller::JobRun run;
+  run.registry = f.registry.get();
+  run.plan = &plan;
+  run.results_dir = std::string(f.dir / "");
+  controller::RecallPreflight(&run);
+  using Pair = std::pair<std::string, std::string>;
+  CHECK(run.line_rate_bits == std::map<Pair, double>{{{"n0", "n1"}, 390e9}});
+  CHECK(run.calibrations.at("n0").tcp == std::map<std::string, double>{{"net:eth0", 1.05}});
+  CHECK(run.calibrations.at("n0").rdma == std::map<std::string, double>{{"rdma:mlx5_0", 1.0}});
+  CHECK(run.calibrations.at("n1").tcp.empty());
+  CHECK(run.facts.at("n1").SerializeAsString() == FakeAgent::Facts().SerializeAsString());
+  CHECK(run.tools.at("n0").at("iperf3").version() == "3.12");
+}
+
+TEST_CASE("an engine that says it is simulated is, whatever its stack file calls it") {
+  ControllerFixture f;
+  f.pool.simulated_series = true;
+  v1::SubmitJobRequest request = f.Request();
+  const std::string stack =
+      "version: 1\nstrategy: local\nengine: vllm\nparams: {model: m}\n"
+      "processes: [{name: engine, role: engine, exec: poolmark-sim, argv: [engine, --port, "
+      "\"${port.http}\"], "
+      "ports: [http], metrics: {port: http, dialect: vllm}, ready: {http: /health}, reset: {http: POST "
+      "/reset_prefix_cache}, "
+      "empty: canary}]\nentry: engine.http\n";
+  std::string job = *ReadFile(f.environment.inputs->FilesOf(request).at("job.yaml"), 1u << 20);
+  job.replace(job.find("sim-local"), 9, "stack.yaml");
+  request.mutable_inputs(0)->set_sha256(f.Upload(job));
+  request.mutable_inputs(0)->set_size(job.size());
+  v1::JobInput* added = request.add_inputs();
+  added->set_path("stack.yaml");
+  added->set_sha256(f.Upload(stack));
+  added->set_size(stack.size());
+  const std::string id = f.Submit(request);
+  CHECK(StateName(f.Finished(id).state()) == "SUCCEEDED");
+  auto read = results::ReadDirectory(f.Results(id));
+  REQUIRE(read.ok());
+  REQUIRE(read->repeats.size() == 1);
+  CHECK(read->repeats[0].facts.simulated);
+  REQUIRE(read->summary);
+  CHECK_FALSE(read->summary->publishable);
+  REQUIRE(read->manifest);
+  for (const auto& engine : read->manifest->engines) CHECK(engine.simulated);
 }
 
 TEST_CASE("finished repeats are kept over a restart, the interrupted one is measured again") {

@@ -8,6 +8,7 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/spec/read.h"
+#include "controller/steps/pick_machines.h"
 #include "tests/support/shared_data.h"
 
 using namespace poolmark;
@@ -49,7 +50,7 @@ struct Case {
   std::map<std::string, Nanoseconds> lengths;  // of the loads
 };
 
-Result<Plan> PlanOf(const Case& c, Errors* refusals) {
+Result<spec::JobSpec> JobOf(const Case& c, Errors* refusals) {
   std::string job_yaml =
       "version: 1\npool: pool.yaml\nstacks: " + c.stacks +
       "\nworkloads: {w: {shape: synthetic, input: 20, output: 8, concurrency: [2, 4]}}\nrepeats: 2\n" +
@@ -59,7 +60,11 @@ Result<Plan> PlanOf(const Case& c, Errors* refusals) {
     if (name == "stack.yaml") return c.stack;
     return ReadFile(test::Source("deploy/stacks/" + name + ".yaml"));
   };
-  auto job = spec::ReadJob(job_yaml, "job.yaml", files, {}, refusals);
+  return spec::ReadJob(job_yaml, "job.yaml", files, {}, refusals);
+}
+
+Result<Plan> PlanOf(const Case& c, Errors* refusals) {
+  auto job = JobOf(c, refusals);
   if (!job.ok()) return job.status();
   PlanInput input;
   input.job_id = "j1";
@@ -430,7 +435,110 @@ TEST_CASE("the plan picks machines of one family when the pool gives a number", 
   REQUIRE(plan.ok());
   CHECK(plan->machines == std::vector<std::string>{"n1", "n2"});
   c.pool = "version: 1\nmachines: 3\n";
-  CHECK(RefusalsOf(c).find("asks for 3 machines of one GPU family, 2 are available") != std::string::npos);
+  CHECK_THAT(
+      RefusalsOf(c),
+      Catch::Contains("asks for 3 machines of one GPU family, 2 are available: 1 with A100; 2 with H100"));
+}
+
+TEST_CASE("a host tier and a store take the same memory: they are sized and refused together", "[C4][C5]") {
+  Case c;
+  c.machines = {Machine("n0"), Machine("n1")};  // 64 GiB free, 32 GiB of them lockable
+  c.stacks = "[{use: sim-split-offload, as: s, set: {host: 30GiB, store: 30GiB}}]";
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
+  CHECK(plan.ok());
+  c.stacks = "[{use: sim-split-offload, as: s, set: {host: 30GiB, store: 40GiB}}]";
+  CHECK_THAT(RefusalsOf(c),
+             Catch::Contains("on machine n0, which has 64GiB of memory free (70GiB together)") &&
+                 !Catch::Contains("machine n1"));
+  c.stacks = "[{use: sim-split-offload, as: s, set: {host: auto, store: auto}}]";
+  refusals.clear();
+  plan = PlanOf(c, &refusals);
+  REQUIRE(plan.ok());
+  uint64_t head = 0;
+  for (const auto& tier : plan->stacks[0].tiers) head += tier.machine == "n0" ? tier.bytes : 0;
+  CHECK(head <= 32ull << 30);
+  CHECK(head >= 20ull << 30);
+}
+
+TEST_CASE("an RDMA stack needs an active port on each machine, of those that the pool names or of any",
+          "[C8]") {
+  Case c;
+  c.stack = EngineStack("kv: {path: rdma}\n");
+  c.machines = {Machine("n0", "H100", 8), Machine("n1", "H100", 8)};
+  for (MachineFacts& machine : c.machines) {
+    for (const char* device : {"mlx5_0", "mlx5_1"}) {
+      v1::RdmaPort* port = machine.facts.add_rdma_ports();
+      port->set_device(device);
+      port->set_port(1);
+      port->set_state("ACTIVE");
+    }
+  }
+  const auto planned = [&c] {
+    Errors refusals;
+    auto plan = PlanOf(c, &refusals);
+    for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
+    return plan.ok();
+  };
+  CHECK(planned());
+  c.machines[1].facts.mutable_rdma_ports(0)->set_state("DOWN");
+  CHECK(planned());
+  c.pool =
+      "version: 1\nhead: n0\nmachines: [{name: n0, net: {rdma: ['mlx5_0:1']}}, {name: n1, net: {rdma: "
+      "[mlx5_0]}}]\n";
+  CHECK_THAT(RefusalsOf(c), Catch::Contains("machine n1 has no active RDMA port: mlx5_0:1 is DOWN") &&
+                                !Catch::Contains("machine n0"));
+  c.machines[1].facts.mutable_rdma_ports(1)->set_state("INIT");
+  c.pool = "version: 1\nmachines: 2\n";
+  CHECK_THAT(RefusalsOf(c),
+             Catch::Contains("machine n1 has no active RDMA port: mlx5_0:1 is DOWN, mlx5_1:1 is INIT"));
+}
+
+TEST_CASE("a machine that takes no engines does not decide the vendor", "[A9]") {
+  Case c;
+  c.stack = EngineStack("vendor: [nvidia]\n");
+  c.pool = "version: 1\nhead: n0\nmachines: [{name: n0, gpus: 0}, {name: n1}]\n";
+  c.machines = {Machine("n0", "MI300X", 1, "amd"), Machine("n1", "H100", 8)};
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
+  CHECK(plan.ok());
+}
+
+TEST_CASE("the plan picks machines that can carry the job, free ones first, with the head that is named",
+          "[C1]") {
+  Case c;
+  c.stack = EngineStack("");  // four GPUs for each engine
+  c.pool = "version: 1\nmachines: 2\n";
+  std::set<std::string> held;
+  const auto picked = [&] {
+    Errors refusals;
+    auto job = JobOf(c, &refusals);
+    REQUIRE(job.ok());
+    auto names = PickMachines(*job, c.machines, held);
+    INFO(names.status());
+    REQUIRE(names.ok());
+    return *names;
+  };
+  using Names = std::vector<std::string>;
+  // Three machines without GPUs are the larger group, and carry nothing.
+  c.machines = {Machine("c0", "", 0), Machine("c1", "", 0), Machine("c2", "", 0), Machine("g0", "H100", 8),
+                Machine("g1", "H100", 8)};
+  CHECK(picked() == Names{"g0", "g1"});
+  c.machines[4] = Machine("g1", "H100", 2);
+  CHECK_THAT(RefusalsOf(c),
+             Catch::Contains("1 are available") && Catch::Contains("2 with H100, of which 1 lack 4 GPUs"));
+  // What others hold, or wait for, comes last; where there is nothing else the job waits for it.
+  c.machines = {Machine("g0", "H100", 8), Machine("g1", "H100", 8), Machine("g2", "H100", 8)};
+  held = {"g0"};
+  CHECK(picked() == Names{"g1", "g2"});
+  held = {"g0", "g1"};
+  CHECK(picked() == Names{"g2", "g0"});
+  c.pool = "version: 1\nhead: g1\nmachines: 2\n";
+  CHECK(picked() == Names{"g1", "g2"});
+  c.pool = "version: 1\nhead: nobody\nmachines: 2\n";
+  CHECK_THAT(RefusalsOf(c), Catch::Contains("one of them the head nobody"));
 }
 
 TEST_CASE("every shipped stack can be planned on machines that have what it needs", "[A7][C16]") {
@@ -448,7 +556,9 @@ TEST_CASE("every shipped stack can be planned on machines that have what it need
     c.stacks = "[{use: " + name + ", as: s" + set + "}]";
     c.machines = {Machine("n0", "H100", 16), Machine("n1", "H100", 16)};
     for (MachineFacts& machine : c.machines) {
-      machine.facts.add_rdma_ports()->set_device("mlx5_0");
+      v1::RdmaPort* port = machine.facts.add_rdma_ports();
+      port->set_device("mlx5_0");
+      port->set_state("ACTIVE");
       machine.facts.set_memory_lockable_bytes(512ull << 30);
       machine.facts.set_memory_available_bytes(1ull << 40);
       machine.facts.set_work_dir_free_bytes(4ull << 40);
