@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -240,6 +241,26 @@ class Cluster:
             follower.kill()
             follower.wait()
         return False
+
+    @contextlib.contextmanager
+    def held_in(self, job_id, step, seconds=120):
+        """Stops the controller (SIGSTOP) while its store says that the job is in the step, and lets it go on afterwards: a step can
+        be shorter than the look at it. Gives whether it was caught there; a job that ended meanwhile was not."""
+        look = sqlite3.connect(f"file:{self.state}/poolmark.db?mode=ro", uri=True)
+        state = lambda: look.execute("SELECT state FROM jobs WHERE id=?", (job_id,)).fetchone()[0]  # noqa: E731
+        caught, end = False, time.monotonic() + seconds
+        try:
+            while not caught and time.monotonic() < end and state() not in ("SUCCEEDED", "INVALID", "FAILED", "CANCELLED", "REFUSED"):
+                if state() == step:
+                    self.controller.kill(signal.SIGSTOP)
+                    caught = state() == step  # else it moved on between the look and the signal: the next time
+                    if not caught:
+                        self.controller.kill(signal.SIGCONT)
+                time.sleep(0.001)
+            yield caught
+        finally:
+            self.controller.kill(signal.SIGCONT)
+            look.close()
 
     # --- processes of jobs --------------------------------------------------------------------------------
     def processes(self, mark, machine=None):
