@@ -236,7 +236,8 @@ grpc::ServerWriteReactor<v1::TeardownResponse>* AgentService::Teardown(grpc::Cal
           line_rate_.StopAll();
           EndSampling((*held)->info().run);
         }
-        Nanoseconds patience = runs_->config().grace + runs_->config().kill_wait + std::chrono::seconds(30);
+        const Nanoseconds grace = std::max(runs_->config().grace, Nanoseconds(request.grace_ns()));
+        Nanoseconds patience = grace + runs_->config().kill_wait + std::chrono::seconds(30);
         Nanoseconds end = RealClock().Steady() + patience;
         while (!out.closed()) {
           auto run = runs_->Find(lease.job_id(), lease.epoch());

@@ -82,20 +82,48 @@ class Resetter {
     return StepOutcome::Passed();
   }
 
+  // Engines of all machines first, then the stores, for an engine that is being cleared may still write; only
+  // then is everything read back.
   StepOutcome ClearAndRead() {
+    std::erase_if(result_.state.tiers, [](const auto& tier) {
+      return tier.method != "restart" && !tier.method.starts_with("canary");
+    });
+    StepOutcome outcome =
+        OnAll("engines", [](const PlannedProcess& process, v1::ResetCachesRequest* request) {
+          if (process.role != spec::Role::kStore) Add(process.resets, request->mutable_resets());
+        });
+    if (outcome.passed())
+      outcome = OnAll("stores", [](const PlannedProcess& process, v1::ResetCachesRequest* request) {
+        if (process.role == spec::Role::kStore) Add(process.resets, request->mutable_resets());
+      });
+    if (outcome.passed())
+      outcome = OnAll("empty", [](const PlannedProcess& process, v1::ResetCachesRequest* request) {
+        Add(process.empties, request->mutable_empties());
+      });
+    if (!outcome.passed() && watch_.FirstDeath()) return Died();
+    return outcome;
+  }
+  static void Add(const std::vector<v1::ResetStep>& steps,
+                  google::protobuf::RepeatedPtrField<v1::ResetStep>* to) {
+    to->Add(steps.begin(), steps.end());
+  }
+
+  // One call of every machine that has something to do, all at once.
+  template <class Fill>
+  StepOutcome OnAll(const std::string& stage, Fill fill) {
     std::map<std::string, v1::ResetCachesRequest> requests;
     for (const PlannedProcess& process : stack_.processes) {
-      for (const v1::ResetStep& step : process.resets) *requests[process.machine].add_resets() = step;
-      for (const v1::ResetStep& step : process.empties) *requests[process.machine].add_empties() = step;
+      v1::ResetCachesRequest one;
+      fill(process, &one);
+      if (one.resets_size() + one.empties_size() > 0) requests[process.machine].MergeFrom(one);
     }
-    // Stores last: an engine that is being cleared may still write.
     std::vector<std::string> machines;
     for (const auto& [machine, request] : requests) machines.push_back(machine);
     std::mutex mutex;  // outcome, result_
     StepOutcome outcome;
     ForEachMachine(machines, [&](const std::string& machine) {
       v1::ResetCachesRequest request = requests[machine];
-      request.set_request_id(run_.RequestId(machine, absl::StrCat("reset/", tag_)));
+      request.set_request_id(run_.RequestId(machine, absl::StrCat("reset/", tag_, "/", stage)));
       *request.mutable_lease() = run_.Lease(machine);
       auto link = run_.registry->Link(machine);
       auto answer = link.ok() ? (*link)->ResetCaches(request, run_.stop)
@@ -107,7 +135,6 @@ class Resetter {
       }
       for (const v1::CheckResult& check : answer->results()) Take(machine, check);
     });
-    if (!outcome.passed() && watch_.FirstDeath()) return Died();
     return outcome;
   }
 
@@ -169,12 +196,9 @@ class Resetter {
         result_.state.tiers.push_back({process.spec.id(), "canary of the engines", all});
     }
     if (!cleared_again_) return StepOutcome::Passed();
-    // The canary itself is now cached: clear once more. Read back were the gauges already.
-    std::vector<stats::StateEvidence::Tier> kept = result_.state.tiers;
+    // The canary itself is now cached: clear once more. What is read back then counts.
     tag_ += "/after-canary";
-    StepOutcome outcome = ClearAndRead();
-    result_.state.tiers = std::move(kept);
-    return outcome;
+    return ClearAndRead();
   }
 
   // An engine that fails one request in twenty is asked again. What it counted of a request that failed

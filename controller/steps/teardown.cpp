@@ -57,7 +57,8 @@ void Take(const v1::TeardownResponse& response, MachineTeardown* result, bool* c
 }
 
 MachineTeardown TearDownMachine(JobRun* run, const std::string& machine, uint32_t cycle,
-                                const std::string& cause, bool keep_lease, std::stop_token shutdown) {
+                                const std::string& cause, Nanoseconds grace, bool keep_lease,
+                                std::stop_token shutdown) {
   MachineTeardown result;
   result.machine = machine;
   const Nanoseconds began = run->clock->Steady();
@@ -76,7 +77,7 @@ MachineTeardown TearDownMachine(JobRun* run, const std::string& machine, uint32_
       request.set_request_id(run->RequestId(machine, absl::StrCat("teardown/", cycle, "/", attempt)));
       *request.mutable_lease() = run->Lease(machine);
       request.set_cause(cause);
-      request.set_grace_ns(run->force() ? 0 : run->timing.stop_grace.count());
+      request.set_grace_ns(run->force() ? 0 : grace.count());
       request.set_keep_lease(keep_lease);
       result.items.clear();
       bool complete = false;
@@ -120,13 +121,30 @@ v1::TeardownVerdict Worst(v1::TeardownVerdict a, v1::TeardownVerdict b) {
   return std::max(a, b);
 }
 
+namespace {
+
+// The longest that a process of the stack on that machine asks for: an engine may have a cache to write out.
+Nanoseconds GraceOn(const JobRun& run, const StackPlan* stack, const std::string& machine) {
+  std::optional<Nanoseconds> longest;
+  if (stack != nullptr) {
+    for (const PlannedProcess& process : stack->processes) {
+      if (process.machine != machine || process.attached) continue;
+      longest = std::max(longest.value_or(Nanoseconds(0)), Nanoseconds(process.spec.stop_grace_ns()));
+    }
+  }
+  return longest && longest->count() > 0 ? *longest : run.timing.stop_grace;
+}
+
+}  // namespace
+
 TeardownResult Teardown(JobRun* run, const StackPlan* stack, uint32_t cycle, const std::string& cause,
                         bool keep_lease, std::stop_token shutdown) {
   TeardownResult result;
   if (stack != nullptr) result.store = FlushStore(run, *stack, shutdown);
   std::mutex mutex;  // result
   auto tear_down = [&](const std::string& machine) {
-    MachineTeardown one = TearDownMachine(run, machine, cycle, cause, keep_lease, shutdown);
+    MachineTeardown one =
+        TearDownMachine(run, machine, cycle, cause, GraceOn(*run, stack, machine), keep_lease, shutdown);
     v1::JobEvent row;
     row.set_kind("teardown");
     row.set_machine(machine);
