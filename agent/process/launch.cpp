@@ -19,10 +19,46 @@ bool IsVariable(const std::string& name) {
   });
 }
 
-// Variables with which a job could make an allowed program run something else, or lose our marks.
+// Variables with which a job could make an allowed program run something else, or lose our marks: what the
+// dynamic linker, interpreters, shells and libraries load code by, and where programs are looked for.
+bool ChangesProgram(const std::string& name) {
+  static constexpr std::string_view kBegins[] = {"LD_",   "PYTHON", "PERL5", "RUBY",         "NODE_",
+                                                 "JAVA_", "BASH_",  "DYLD_", "MALLOC_TRACE", "GIT_"};
+  static constexpr std::string_view kNames[] = {"PATH",
+                                                "HOME",
+                                                "ENV",
+                                                "SHELLOPTS",
+                                                "PROMPT_COMMAND",
+                                                "IFS",
+                                                "GCONV_PATH",
+                                                "NLSPATH",
+                                                "PERLLIB",
+                                                "PERL_MB_OPT",
+                                                "OPENSSL_CONF",
+                                                "OPENSSL_ENGINES",
+                                                "OPENSSL_MODULES",
+                                                "GLIBC_TUNABLES",
+                                                "LUA_INIT",
+                                                "LUA_PATH",
+                                                "LUA_CPATH",
+                                                "JDK_JAVA_OPTIONS",
+                                                "_JAVA_OPTIONS",
+                                                "CLASSPATH",
+                                                "VIRTUAL_ENV",
+                                                "CUDA_INJECTION64_PATH",
+                                                "NCCL_NET_PLUGIN",
+                                                "POOLMARK_RUN",
+                                                "POOLMARK_PROCESS"};
+  // Of Python these change no code that runs.
+  if (name == "PYTHONHASHSEED" || name == "PYTHONUNBUFFERED") return false;
+  return std::any_of(std::begin(kBegins), std::end(kBegins),
+                     [&](std::string_view begin) { return name.starts_with(begin); }) ||
+         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 Status CheckVariable(const std::string& name, const std::string& process) {
   if (!IsVariable(name)) return InvalidInput(process, absl::StrCat("'", name, "' is no name of a variable"));
-  if (name == "LD_PRELOAD" || name == "LD_AUDIT" || name == "POOLMARK_RUN" || name == "POOLMARK_PROCESS") {
+  if (ChangesProgram(name)) {
     return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "not_allowed", process,
                           absl::StrCat("variable ", name, " cannot be set by a job"), "remove it"});
   }
@@ -50,7 +86,13 @@ Status CheckWords(const LaunchSpec& spec) {
 Status AddCommon(const LaunchSpec& spec, const LaunchPlace& place, const Secrets& secrets,
                  guard::Record* record) {
   std::map<std::string, std::string> env = {
-      {"PATH", kPath}, {"HOME", place.work_dir}, {"LANG", "C.UTF-8"}, {"TMPDIR", place.temp_dir}};
+      {"PATH", kPath},
+      {"HOME", place.work_dir},
+      {"LANG", "C.UTF-8"},
+      {"TMPDIR", place.temp_dir},
+      // A job's files must not become code of an allowed Python program.
+      {"PYTHONNOUSERSITE", "1"},
+      {"PYTHONSAFEPATH", "1"}};
   for (const auto& [name, value] : spec.env) env[name] = value;
   for (const auto& [name, value] : env) record->Add("env", absl::StrCat(name, "=", value));
   for (const auto& [name, secret] : spec.secrets) {
