@@ -72,6 +72,8 @@ int WatchdogMilliseconds() {
 int Run(const AgentConfig& config) {
   // Many threads that allocate little: an arena for each would triple the agent's memory.
   mallopt(M_ARENA_MAX, 2);
+  // Large buffers go back at once; left alone, the limit would rise with them and their holes would stay.
+  mallopt(M_MMAP_THRESHOLD, 128 * 1024);
   sigset_t wanted;
   sigemptyset(&wanted);
   for (int signal : {SIGTERM, SIGINT}) sigaddset(&wanted, signal);

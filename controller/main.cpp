@@ -292,6 +292,8 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   // Many threads that allocate little: an arena for each would keep what a job's report once took.
   mallopt(M_ARENA_MAX, 2);
+  // Large buffers go back at once; left alone, the limit would rise with them and their holes would stay.
+  mallopt(M_MMAP_THRESHOLD, 128 * 1024);
   std::signal(SIGPIPE, SIG_IGN);
   umask(0027);
   try {

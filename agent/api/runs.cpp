@@ -427,8 +427,11 @@ void Runs::Janitor(std::stop_token stop) {
       changed_.wait_for(lock, stop, std::chrono::seconds(10), [this] { return !ended_.empty(); });
       if (stop.stop_requested()) return;
       if (ended_.empty()) {
+        const bool idle = active_.empty();
         lock.unlock();
         RemoveOldRuns();
+        // What is fetched after a run's end, and looked up for a plan, goes through here too.
+        if (idle) malloc_trim(0);
         continue;
       }
       run = ended_.front();
