@@ -16,6 +16,7 @@ constexpr int64_t kMaxTokens = 16'000'000;  // of one prompt; more is a mistake 
 constexpr int64_t kMaxCount = 100'000'000;
 // Of sessions that are made from settings: what inspect, plan and comparison hold of each is some 200 bytes.
 constexpr int64_t kMaxRequests = 2'000'000;
+constexpr int64_t kMaxTurns = 2'000;  // memory of a session grows with their square
 
 class Reader {
  public:
@@ -278,7 +279,8 @@ void ReadScale(Reader* reader, WorkloadSpec* spec) {
 void ReadSessions(Reader* reader, WorkloadSpec* spec) {
   reader->Whole("sessions", 1, kMaxCount, &spec->sessions);
   reader->Whole("prefix", 0, kMaxTokens, &spec->prefix);
-  reader->Whole("turns", 1, 100'000, &spec->turns);
+  // A session holds every turn with all that came before it.
+  reader->Whole("turns", 1, kMaxTurns, &spec->turns);
   reader->Whole("input", 1, kMaxTokens, &spec->input);
   reader->Whole("growth", 0, kMaxTokens, &spec->growth);
   reader->Whole("output", 1, 1'000'000, &spec->output);

@@ -134,7 +134,9 @@ Status SendLogs(const JobManager& jobs, const v1::StreamJobLogsRequest& request,
   POOLMARK_ASSIGN_OR_RETURN(StoredJob job, jobs.environment().store->Get(request.job_id()));
   if (request.follow() && !IsTerminal(job.job.state()))
     return FollowLogs(jobs, job.job.id(), request, stop, write);
-  const auto live = jobs.LiveProcesses(job.job.id());
+  // An ended job's logs lie in its results, also while its runner still closes them.
+  const auto live =
+      IsTerminal(job.job.state()) ? std::vector<LiveProcess>() : jobs.LiveProcesses(job.job.id());
   if (live.empty()) return SendStored(jobs, job.job.id(), request, write);
   std::vector<std::string> known;
   for (const LiveProcess& one : live) known.push_back(one.process);

@@ -19,7 +19,7 @@ namespace poolmark::controller {
 namespace {
 
 // What still fits a call of 4 MiB beside the plan; larger files are read by the load where the controller
-// keeps them, which only the head can.
+// keeps them, which only its own machine can.
 constexpr uint64_t kMaxShipped = 3u << 20;
 
 constexpr char kRecords[] = "requests.jsonl.zst";
@@ -40,6 +40,14 @@ Result<std::string> Compressed(const std::string& path, const std::string& scrat
   auto text = ReadFile(scratch, 1u << 30);
   (void)RemoveTree(scratch);
   return text;
+}
+
+// The controller's files can be read there: it is the machine the controller runs on.
+bool IsOurs(const JobRun& run, const std::string& machine) {
+  const auto facts = run.facts.find(machine);
+  const auto boot = ReadFile("/proc/sys/kernel/random/boot_id", 100);
+  return facts != run.facts.end() && boot.ok() && !facts->second.boot_id().empty() &&
+         boot->starts_with(facts->second.boot_id());
 }
 
 }  // namespace
@@ -98,8 +106,10 @@ Status LoadWorkers::ReadShipped() {
     shipped_ = *std::move(content);
     return absl::OkStatus();
   }
-  const bool head_alone = workers_.size() == 1 && workers_[0].machine == run_.plan->head;
-  if (head_alone) return absl::OkStatus();  // it reads the file where the controller keeps it
+  const bool ours = std::all_of(workers_.begin(), workers_.end(),
+                                [&](const Worker& worker) { return IsOurs(run_, worker.machine); });
+  if (workers_.size() == 1 && ours)
+    return absl::OkStatus();  // it reads the file where the controller keeps it
   POOLMARK_ASSIGN_OR_RETURN(
       shipped_,
       Compressed(stored->second, JoinPath(run_.results_dir, absl::StrCat(".", kind_, "-workload.zst"))));
@@ -108,8 +118,9 @@ Status LoadWorkers::ReadShipped() {
     return Precondition(
         workload_.file,
         absl::StrCat("has ", shipped_.size() >> 20,
-                     " MiB compressed, and a load machine that is not the head takes ", kMaxShipped >> 20),
-        "set a `limit` and cut the file to it, or load from the head alone");
+                     " MiB compressed, and a load machine that is not the controller's own takes ",
+                     kMaxShipped >> 20),
+        "set a `limit` and cut the file to it, or load from the controller's machine alone");
   }
   return absl::OkStatus();
 }
