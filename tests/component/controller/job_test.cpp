@@ -128,7 +128,7 @@ TEST_CASE("a failed check stops the job before anything is launched, and is name
   CHECK(read->job.failed_check == "disk_space");
 }
 
-TEST_CASE("an engine that streams nothing is stopped by Verify, on the API that the workload asks", "[C24]") {
+TEST_CASE("an engine that streams nothing is stopped by Verify, on the API that the workload asks", "[C18]") {
   const bool chat_alone = GENERATE(false, true);
   const bool chat_asked = GENERATE(false, true);
   ControllerFixture f;
@@ -301,7 +301,7 @@ void AskForMachines(ControllerFixture* f, int count, v1::SubmitJobRequest* reque
   request->mutable_inputs(1)->set_size(pool.size());
 }
 
-TEST_CASE("a job of any two machines keeps those that it got over a restart, and touches no other", "[C25]") {
+TEST_CASE("a job of any two machines keeps those that it got over a restart, and touches no other") {
   ControllerFixture f({"n0", "n1", "n2"});
   REQUIRE(f.registry->Act("n0", v1::MACHINE_ACTION_DRAIN, "why").ok());
   auto gate = std::make_shared<Gate>("StreamSamples");
@@ -346,7 +346,7 @@ TEST_CASE("jobs of any one machine take free ones, and one that waits is not pla
   CHECK(StateName(f.Finished(second).state()) == "SUCCEEDED");
 }
 
-TEST_CASE("after a restart the preflight's line rates and calibration are read back", "[F22]") {
+TEST_CASE("after a restart the preflight's line rates and calibration are read back") {
   ControllerFixture f;
   results::PreflightRecord file;
   file.passed = true;

@@ -495,7 +495,7 @@ TEST_CASE("an RDMA stack needs an active port on each machine, of those that the
              Catch::Contains("machine n1 has no active RDMA port: mlx5_0:1 is DOWN, mlx5_1:1 is INIT"));
 }
 
-TEST_CASE("a machine that takes no engines does not decide the vendor", "[A9]") {
+TEST_CASE("a machine that takes no engines does not decide the vendor") {
   Case c;
   c.stack = EngineStack("vendor: [nvidia]\n");
   c.pool = "version: 1\nhead: n0\nmachines: [{name: n0, gpus: 0}, {name: n1}]\n";
