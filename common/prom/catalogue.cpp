@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "common/prom/simulated.h"
 
 namespace poolmark::prom {
 namespace {
@@ -175,6 +176,8 @@ bool Catalogue::Confirmed(std::string_view dialect, std::string_view version, st
   const Dialect* found = Find(dialect);
   const Series* entry = found == nullptr ? nullptr : found->Find(series);
   if (entry == nullptr) return false;
+  // What a simulated engine says under another's names confirms nothing about that other.
+  if (IsSimulatedVersion(version) && !found->simulated) return false;
   const std::string plain = PlainVersion(version);
   for (const std::string& seen : entry->seen) {
     if (seen == "*" || (!plain.empty() && PlainVersion(seen) == plain)) return true;
@@ -191,6 +194,10 @@ Result<int> Catalogue::Confirm(std::string_view dialect, const Evidence& evidenc
   }
   if (PlainVersion(evidence.version).empty()) {
     return InvalidInput("", "evidence without a version proves nothing", "give the version that runs");
+  }
+  if (IsSimulatedVersion(evidence.version) && !found->simulated) {
+    return InvalidInput("", absl::StrCat("'", evidence.version, "' is a simulated engine"),
+                        "it proves nothing about " + found->name);
   }
   Dialect& known = dialects_[found->name];
   int added = 0;

@@ -63,6 +63,20 @@ std::vector<std::string> UnreadIn(const std::vector<const RepeatFile*>& repeats)
   return unread;
 }
 
+// Pairs whose network path was not judged in the repeats that count: that they are valid says nothing of it.
+std::vector<std::string> UnjudgedIn(const std::vector<const RepeatFile*>& repeats) {
+  std::vector<std::string> unjudged;
+  for (const RepeatFile* repeat : repeats) {
+    if (!repeat->figures.valid) continue;
+    for (const stats::PathEvidence& path : repeat->facts.evidence.paths) {
+      const stats::PathJudgement judged = stats::JudgePath(path);
+      if (judged.verdict != stats::PathVerdict::kNotMeasured) continue;
+      unjudged.push_back("repeat " + std::to_string(repeat->facts.repeat) + ": " + judged.detail);
+    }
+  }
+  return unjudged;
+}
+
 SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const RepeatFile*>& repeats) {
   SummaryPoint out;
   const RepeatFile& first = *repeats.front();
@@ -77,6 +91,7 @@ SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const Repea
     figures.push_back(FiguresOf(*repeat));
     counts.push_back(repeat->figures.valid);
     valid += repeat->figures.valid ? 1 : 0;
+    out.simulated = out.simulated || repeat->facts.simulated;
     for (const stats::EngineFacts& engine : repeat->facts.engines)
       out.engine_cache = out.engine_cache || !engine.has_gpu;
     if (out.measured_line.empty() || repeat->figures.valid) out.measured_line = repeat->figures.measured_line;
@@ -97,7 +112,8 @@ SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const Repea
         out.figures[figure.name] = FigureOf(figure.name, figure.unit, figures, counts);
     }
   }
-  out.held_back_by = HeldBackBy(manifest, out.point.stack, out.valid, out.simulated, UnreadIn(repeats));
+  out.held_back_by =
+      HeldBackBy(manifest, out.point.stack, out.valid, out.simulated, UnreadIn(repeats), UnjudgedIn(repeats));
   out.publishable = out.held_back_by.empty();
   return out;
 }
@@ -105,9 +121,11 @@ SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const Repea
 }  // namespace
 
 std::vector<std::string> HeldBackBy(const ManifestFile& manifest, const std::string& stack, bool valid,
-                                    bool simulated, std::vector<std::string> unread) {
+                                    bool simulated, std::vector<std::string> unread,
+                                    std::vector<std::string> unjudged) {
   stats::PublicationFacts facts;
   facts.unread = std::move(unread);
+  facts.unjudged = std::move(unjudged);
   facts.valid = valid;
   facts.simulated = simulated;
   std::vector<std::pair<std::string, std::string>> engines;  // dialect and version of this stack

@@ -20,9 +20,11 @@ SummaryFile Summarize(const JobFile& job, const ManifestFile& manifest,
                       const std::vector<RepeatFile>& repeats, const RequestsOf& requests = {});
 
 // What holds a result of `stack` back from publication (methodology, "When a result counts"); empty: nothing.
-// `unread`: engines whose counters were not read in a repeat that counts, a line each.
+// `unread`: engines whose counters were not read in a repeat that counts, a line each; `unjudged`: pairs of
+// machines whose network path was not judged in one.
 std::vector<std::string> HeldBackBy(const ManifestFile& manifest, const std::string& stack, bool valid,
-                                    bool simulated, std::vector<std::string> unread = {});
+                                    bool simulated, std::vector<std::string> unread = {},
+                                    std::vector<std::string> unjudged = {});
 
 // Reads a repeat's requests.jsonl.zst below `results_directory` for Summarize.
 RequestsOf RequestsIn(std::string results_directory);

@@ -311,7 +311,11 @@ Result<StackSpec> ReadStack(std::string_view yaml, const std::string& where, Err
       stack.engine_kind = dialect == "llama-cpp" ? "llama.cpp" : dialect;
     }
   }
-  stack.simulated = stack.engine_kind == "sim";
+  // Whatever kind it calls itself; what only shows when it runs, Verify and the samples find.
+  stack.simulated = stack.engine_kind == "sim" ||
+                    std::any_of(stack.processes.begin(), stack.processes.end(), [](const auto& process) {
+                      return process.exec.substr(process.exec.rfind('/') + 1) == "poolmark-sim";
+                    });
   return stack;
 }
 

@@ -8,6 +8,7 @@ std::vector<std::string> HeldBack(const PublicationFacts& facts) {
   std::vector<std::string> out;
   if (!facts.valid) out.push_back("the result is not valid");
   if (facts.simulated) out.push_back("the engine is simulated");
+  if (facts.machines.empty()) out.push_back("no machine is recorded with the tools that measured it");
   for (const auto& machine : facts.machines) {
     if (machine.tools == 0) {
       out.push_back(machine.name + " recorded no tool that measured its counters");
@@ -17,6 +18,8 @@ std::vector<std::string> HeldBack(const PublicationFacts& facts) {
   }
   for (const auto& engine : facts.unread)
     out.push_back("not every engine was read, so where the prompt tokens came from is not known: " + engine);
+  for (const auto& pair : facts.unjudged)
+    out.push_back("the network path of the KV cache could not be judged: " + pair);
   std::set<std::string> said;
   for (const auto& name : facts.series) {
     if (name.confirmed) continue;

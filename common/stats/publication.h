@@ -27,6 +27,8 @@ struct PublicationFacts {
   std::vector<Switch> switches;
   // Engines whose counters were not read in a repeat that counts, a line each: "repeat 2: engine-n1 (why)".
   std::vector<std::string> unread;
+  // Pairs of machines whose network path could not be judged in a repeat that counts, a line each.
+  std::vector<std::string> unjudged;
 };
 
 // What holds it back, a line each; empty: nothing.

@@ -37,6 +37,9 @@ class Workload {
   virtual uint64_t sessions() const = 0;
   // Precondition: number < sessions(). The same number gives the same script.
   virtual Script Open(uint64_t number) const = 0;
+  // The same without what is sent: turns with their times and output tokens. A session's prompts hold its
+  // whole history each, which who only needs the times must not pay for.
+  virtual Script Outline(uint64_t number) const { return Open(number); }
   // Block size in which the data set itself says what is equal (after token scale); 0: no such thing.
   virtual uint32_t natural_block_tokens() const { return 0; }
   // Prompts of different sessions can share nothing (agentic data sets with session-local block ids).

@@ -17,6 +17,10 @@ constexpr int64_t kMaxCount = 100'000'000;
 // Of sessions that are made from settings: what inspect, plan and comparison hold of each is some 200 bytes.
 constexpr int64_t kMaxRequests = 2'000'000;
 constexpr int64_t kMaxTurns = 2'000;  // memory of a session grows with their square
+// Each prompt of a session lists its whole history: turns times turns parts of 16 bytes for every session
+// that runs. This many are 1 GiB, on the machine that sends them and on the one that counts what was
+// reusable.
+constexpr double kMaxParts = 64.0 * 1024 * 1024;
 
 class Reader {
  public:
@@ -310,6 +314,27 @@ void ReadSessions(Reader* reader, WorkloadSpec* spec) {
   }
 }
 
+// Sessions that run at once at the highest level.
+double SessionsAtOnce(const WorkloadSpec& spec) {
+  double most = 1;
+  for (const int64_t users : spec.concurrency) most = std::max(most, static_cast<double>(users));
+  const double think = std::max(std::chrono::duration<double>(spec.think).count(), 1.0);
+  for (const RateLevel& level : spec.rate) {
+    most = std::max(most, spec.users ? static_cast<double>(*spec.users) : std::ceil(level.value * think));
+  }
+  return std::min(most, static_cast<double>(spec.sessions));
+}
+
+void CheckHistory(Reader* reader, const WorkloadSpec& spec) {
+  const double turns = static_cast<double>(spec.turns), at_once = SessionsAtOnce(spec);
+  if (turns * turns * at_once <= kMaxParts) return;
+  const auto most = static_cast<int64_t>(std::sqrt(kMaxParts / at_once));
+  reader->Fail("turns",
+               "is " + std::to_string(spec.turns) + " with " + std::to_string(static_cast<int64_t>(at_once)) +
+                   " sessions at once, whose prompts with their histories would not fit into 1 GiB",
+               "at most " + std::to_string(most) + " turns with so many sessions");
+}
+
 void ReadAgentic(Reader* reader, WorkloadSpec* spec) {
   reader->Text("file", &spec->file);
   if (spec->file.empty()) reader->Fail("file", "is missing", "name a session file (one JSON object a line)");
@@ -419,6 +444,7 @@ Result<WorkloadSpec> ParseWorkload(const Json& json, const std::string& where) {
     if (spec.shape != Shape::kAgentic) {
       ReadRates(&reader, &spec);
       reader.Whole("users", 1, 1'000'000, &spec.users);
+      CheckHistory(&reader, spec);
     }
   }
   if (!errors.empty()) return ToStatus(errors);

@@ -18,7 +18,11 @@ class Sessions final : public Workload {
 
   uint64_t sessions() const override { return static_cast<uint64_t>(spec_.sessions); }
 
-  Script Open(uint64_t number) const override {
+  Script Open(uint64_t number) const override { return Make(number, true); }
+  Script Outline(uint64_t number) const override { return Make(number, false); }
+
+ private:
+  Script Make(uint64_t number, bool with_prompts) const {
     const uint64_t group = number % static_cast<uint64_t>(spec_.groups);
     const auto scaled = [&](int64_t tokens) {
       return static_cast<uint32_t>(ScaleTokens(tokens, spec_.token_scale));
@@ -27,7 +31,7 @@ class Sessions final : public Workload {
     script.id = "s" + std::to_string(number);
     Prompt prompt;
     const auto add = [&](uint64_t key, int64_t tokens, Role role) {
-      if (tokens > 0) prompt.push_back({key, scaled(tokens), role});
+      if (with_prompts && tokens > 0) prompt.push_back({key, scaled(tokens), role});
     };
     add(MixKey(MixKey(root_, kPrefix), group), spec_.prefix, Role::kSystem);
     add(MixKey(MixKey(root_, kHistory), number), spec_.history, Role::kUser);
@@ -35,7 +39,7 @@ class Sessions final : public Workload {
       const uint64_t question = MixKey(MixKey(MixKey(root_, kQuestion), number), static_cast<uint64_t>(t));
       add(question, t == 0 ? spec_.input : spec_.growth, Role::kUser);
       Turn turn;
-      turn.prompt = prompt;
+      if (with_prompts) turn.prompt = prompt;
       turn.output_tokens = scaled(spec_.output);
       turn.think = t == 0 ? Nanoseconds(0) : spec_.think;
       turn.answer = {MixKey(MixKey(MixKey(root_, kAnswer), number), static_cast<uint64_t>(t)),
@@ -46,13 +50,12 @@ class Sessions final : public Workload {
         turn.at = arrivals_[slot];
         turn.think = Nanoseconds(0);
       }
-      prompt.push_back(turn.answer);
+      if (with_prompts) prompt.push_back(turn.answer);
       script.turns.push_back(std::move(turn));
     }
     return script;
   }
 
- private:
   void DrawArrivals(const RateLevel& rate) {
     timed_ = true;
     const double think = std::chrono::duration<double>(spec_.think).count();

@@ -64,7 +64,7 @@ std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& 
   const AnswerTime answer{first, per_token};
   std::vector<Arrival> out;
   Walk(workload, spec, held,
-       [&](uint64_t s, Nanoseconds begin) { return Place(workload.Open(s), s, begin, answer, &out); });
+       [&](uint64_t s, Nanoseconds begin) { return Place(workload.Outline(s), s, begin, answer, &out); });
   if (held) {
     std::erase_if(out, [&](const Arrival& arrival) { return arrival.start >= *spec.load_duration; });
     for (Arrival& arrival : out) arrival.counts = arrival.counts && arrival.start >= *spec.warm_up;
@@ -81,7 +81,7 @@ Nanoseconds PlannedEnd(const Workload& workload, const WorkloadSpec& spec, Nanos
   Nanoseconds end{0};
   Walk(workload, spec, false, [&](uint64_t s, Nanoseconds begin) {
     one.clear();
-    const Nanoseconds last = Place(workload.Open(s), s, begin, answer, &one);
+    const Nanoseconds last = Place(workload.Outline(s), s, begin, answer, &one);
     end = std::max(end, last);
     return last;
   });

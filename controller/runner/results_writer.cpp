@@ -48,7 +48,8 @@ std::map<std::string, std::string> InputNames(const v1::SubmitJobRequest& reques
 }
 
 results::JobFile JobFileOf(const StoredJob& stored, v1::JobState state, v1::TeardownVerdict verdict,
-                           const PlannedJob* planned, const Clock& clock) {
+                           const PlannedJob* planned, const results::ManifestFile& manifest,
+                           const Clock& clock) {
   const v1::Job& job = stored.job;
   results::JobFile file;
   file.job_id = job.id();
@@ -76,7 +77,10 @@ results::JobFile JobFileOf(const StoredJob& stored, v1::JobState state, v1::Tear
     entry.name = stack.name;
     entry.use = i < spec.uses.size() ? spec.uses[i].use : stack.name;
     entry.strategy = std::string(spec::StrategyName(stack.strategy));
-    entry.simulated = stack.simulated;
+    entry.simulated = stack.simulated || std::any_of(manifest.engines.begin(), manifest.engines.end(),
+                                                     [&](const results::ManifestEngine& engine) {
+                                                       return engine.stack == stack.name && engine.simulated;
+                                                     });
     entry.compression = stack.kv.compression;
     entry.path = stack.kv.path;
     if (const StackPlan* plan = planned->plan.stack(stack.name)) {
@@ -182,7 +186,7 @@ Status WriteFinal(const Environment& environment, const StoredJob& job, v1::JobS
   const std::string directory = ResultsDir(environment, job.job.id());
   POOLMARK_RETURN_IF_ERROR(MakeDirs(directory, 0750));
   POOLMARK_RETURN_IF_ERROR(WriteInputs(environment, job, planned));
-  const results::JobFile file = JobFileOf(job, state, verdict, planned, *environment.clock);
+  const results::JobFile file = JobFileOf(job, state, verdict, planned, manifest, *environment.clock);
   POOLMARK_ASSIGN_OR_RETURN(std::string text, results::Encode(file));
   POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(directory, std::string(results::kJobFile)), text, 0640));
   POOLMARK_ASSIGN_OR_RETURN(std::string manifest_text, results::Encode(manifest));

@@ -124,6 +124,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
     POOLMARK_ASSIGN_OR_RETURN(facts.slos, stats::PickSlos(presets, run.job->slo));
   }
   SampleFacts samples = ReadSampleFacts(stack, record.samples, verified.versions, window);
+  facts.simulated = facts.simulated || samples.simulated;
   facts.engines = samples.engines;
   facts.caches = samples.caches;
   facts.power = samples.power;

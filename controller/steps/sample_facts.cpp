@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/time_format.h"
+#include "common/prom/simulated.h"
 #include "common/results/sample_changes.h"
 #include "controller/steps/counters.h"
 
@@ -178,6 +179,12 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
       evidence.at = absl::StrCat(FormatDuration(std::chrono::floor<std::chrono::milliseconds>(reset.at)),
                                  " into the load: ", reset.reason);
       facts.resets.push_back(std::move(evidence));
+    }
+    for (const results::SampleSeries& series : log->series) {
+      if (!prom::IsSimulatedSeries(series.name)) continue;
+      facts.simulated = facts.simulated ||
+                        std::any_of(stack.processes.begin(), stack.processes.end(),
+                                    [&](const auto& process) { return process.spec.id() == series.source; });
     }
     std::vector<Nanoseconds> times;
     for (const auto& [id, values] : log->values) {

@@ -25,6 +25,7 @@ struct SampleFacts {
   std::map<std::string, std::map<std::string, double>> sent_by_device;
   // Process -> labels of its cache_config_info gauge (block_size, cache_dtype): what it says of its KV.
   std::map<std::string, std::map<std::string, std::string>> cache_config;
+  bool simulated = false;  // a process of the stack has series that only poolmark-sim has
   std::vector<std::string> notes;
 };
 

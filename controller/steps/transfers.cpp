@@ -163,6 +163,9 @@ std::vector<stats::PathEvidence> PathsOf(const JobRun& run,
       }
       const double share = transfer.bytes.has_value() && all > 0 ? *transfer.bytes / all : 1;
       path.rdma_bytes = Part(bytes.rdma, share);
+      // No card that speaks RDMA: nothing went over it.
+      auto facts = run.facts.find(transfer.from);
+      if (facts != run.facts.end() && facts->second.rdma_ports().empty()) path.rdma_bytes = 0.0;
       path.tcp_bytes = Part(bytes.tcp, share);
     }
     paths.push_back(std::move(path));

@@ -396,7 +396,7 @@ TEST_CASE("an engine that says it is simulated is, whatever its stack file calls
   v1::SubmitJobRequest request = f.Request();
   const std::string stack =
       "version: 1\nstrategy: local\nengine: vllm\nparams: {model: m}\n"
-      "processes: [{name: engine, role: engine, exec: poolmark-sim, argv: [engine, --port, "
+      "processes: [{name: engine, role: engine, exec: poolmark, argv: [engine, --port, "
       "\"${port.http}\"], "
       "ports: [http], metrics: {port: http, dialect: vllm}, ready: {http: /health}, reset: {http: POST "
       "/reset_prefix_cache}, "
@@ -419,6 +419,7 @@ TEST_CASE("an engine that says it is simulated is, whatever its stack file calls
   CHECK_FALSE(read->summary->publishable);
   REQUIRE(read->manifest);
   for (const auto& engine : read->manifest->engines) CHECK(engine.simulated);
+  CHECK(read->job.stacks.at(0).simulated);
 }
 
 TEST_CASE("finished repeats are kept over a restart, the interrupted one is measured again") {

@@ -63,6 +63,8 @@ TEST_CASE("a name is confirmed only in a version in which it was seen live", "[F
   CHECK(catalogue.Confirmed("vllm", "0.32.0", "vllm:prompt_tokens_by_source_total"));
   CHECK(catalogue.Confirmed("vllm", "v0.32.0+cpu", "vllm:prompt_tokens_by_source_total"));
   CHECK_FALSE(catalogue.Confirmed("vllm", "0.31.0", "vllm:prompt_tokens_by_source_total"));
+  // poolmark-sim, asked as vLLM: it confirms nothing about vLLM.
+  CHECK_FALSE(catalogue.Confirmed("vllm", "0.32.0+sim", "vllm:prompt_tokens_by_source_total"));
   CHECK_FALSE(catalogue.Confirmed("vllm", "", "vllm:prompt_tokens_by_source_total"));
   CHECK_FALSE(catalogue.Confirmed("vllm", "0.32.0", "vllm:kv_offload_load_bytes_total"));
   CHECK_FALSE(catalogue.Confirmed("vllm", "0.32.0", "vllm:invented"));

@@ -76,6 +76,12 @@ TEST_CASE("I4: 80 % on the intended path is right, 10 to 80 % mixed, less is wro
   CHECK(unknown(1e3, 1e9) == PathVerdict::kWrong);
   CHECK(unknown(1e9, 1e9) == PathVerdict::kNotMeasured);
   CHECK(unknown(1e3, 1e3) == PathVerdict::kNotMeasured);
+  // A TCP stack has no other path than RDMA to go astray on.
+  PathEvidence uncounted = Path("tcp", 0, 0.0, 1e9);
+  uncounted.expected_bytes = NotMeasured{"no counter of these engines tells it"};
+  CHECK(JudgePath(uncounted).verdict == PathVerdict::kRight);
+  uncounted.rdma_bytes = NotMeasured{"no RDMA counters on this machine"};
+  CHECK(JudgePath(uncounted).verdict == PathVerdict::kNotMeasured);
   Evidence evidence;
   evidence.paths = {Path("rdma", 1e9, 0.0, 1.1e9)};
   CHECK(Reasons(evidence) == std::vector{Reason::kWrongPath});
@@ -173,6 +179,13 @@ TEST_CASE("publication: tools recorded, names confirmed, switches read", "[I9][F
   REQUIRE(HeldBack(facts).size() == 1);
   CHECK_THAT(HeldBack(facts)[0], Catch::Contains("not every engine was read") &&
                                      Catch::Contains("repeat 2: engine-n1 (the last reading"));
+  facts.unread.clear();
+  facts.unjudged = {"repeat 2: n0 to n1: rdma bytes not measured"};
+  REQUIRE(HeldBack(facts).size() == 1);
+  CHECK_THAT(HeldBack(facts)[0], Catch::Contains("could not be judged: repeat 2: n0 to n1"));
   facts.simulated = true;
   CHECK_THAT(HeldBack(facts).at(0), Catch::Contains("simulated"));
+  PublicationFacts lost;  // whoever measured is not known
+  lost.valid = true;
+  CHECK_THAT(HeldBack(lost).at(0), Catch::Contains("no machine is recorded"));
 }

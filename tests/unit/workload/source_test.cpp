@@ -263,3 +263,44 @@ TEST_CASE("sessions that make more requests than can be planned are refused", "[
   CHECK_THAT(text, Catch::Contains("sessions: times turns is 100000000000 requests, at most 2000000"));
   CHECK(Problem(R"({"shape":"synthetic","sessions":2000000,"input":1,"output":1})").empty());
 }
+
+TEST_CASE("sessions whose histories together would not fit into memory are refused", "[D3]") {
+  const auto problem = [](const char* turns, const char* levels) {
+    return Problem(
+        std::string(R"({"shape":"synthetic","sessions":100,"input":1,"output":1,"growth":1,"turns":)") +
+        turns + "," + levels + "}");
+  };
+  // 2000 turns hold 2000 x 2000 parts of 16 bytes: 64 MB for one session.
+  CHECK_THAT(
+      problem("2000", R"("concurrency":[1,32])"),
+      Catch::Contains("turns: is 2000 with 32 sessions at once") && Catch::Contains("at most 1448 turns"));
+  CHECK_THAT(problem("2000", R"("rate":[0.5,40])"), Catch::Contains("with 40 sessions at once"));
+  CHECK(problem("1448", R"("concurrency":[32])").empty());
+  CHECK(problem("2000", R"("concurrency":[16])").empty());
+  // No more than there are.
+  CHECK_THAT(problem("1000", R"("concurrency":[100000])"), Catch::Contains("with 100 sessions at once"));
+}
+
+TEST_CASE("how long a load takes is told without its prompts, to the same nanosecond") {
+  for (const char* level : {R"("concurrency":[3])", R"("rate":[5])"}) {
+    const auto spec = ParseWorkload(*ParseJson(
+        std::string(
+            R"({"shape":"synthetic","sessions":7,"groups":2,"prefix":64,"turns":5,"input":32,"growth":16,"output":8,"think":"250ms",)") +
+        level + "}"));
+    REQUIRE(spec.ok());
+    const auto workload = OpenWorkload(*spec);
+    REQUIRE(workload.ok());
+    for (uint64_t s = 0; s < (*workload)->sessions(); ++s) {
+      const Script whole = (*workload)->Open(s), outline = (*workload)->Outline(s);
+      REQUIRE(outline.turns.size() == whole.turns.size());
+      CHECK(outline.id == whole.id);
+      for (size_t t = 0; t < whole.turns.size(); ++t) {
+        CHECK(outline.turns[t].prompt.empty());
+        CHECK_FALSE(whole.turns[t].prompt.empty());
+        CHECK(outline.turns[t].output_tokens == whole.turns[t].output_tokens);
+        CHECK(outline.turns[t].at == whole.turns[t].at);
+        CHECK(outline.turns[t].think == whole.turns[t].think);
+      }
+    }
+  }
+}
