@@ -47,14 +47,19 @@ Status WriteAt(int fd, const std::string& path, std::string_view data) {
   return absl::OkStatus();
 }
 
+// Is `path` the file itself, with that content? A link is none: it would leave the directory incomplete.
+bool HasFile(const std::string& path, const std::string& sha256) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  auto digest = Sha256OfFile(path);
+  return digest.ok() && *digest == sha256;
+}
+
 // Fetches one file to its place in `root`, from where an earlier try stopped.
 Status FetchOne(Session& session, const std::string& job_id, const v1::ResultFile& file,
                 const std::string& root, std::stop_token stop) {
   const std::string path = JoinPath(root, file.path());
-  if (FileExists(path)) {
-    auto digest = Sha256OfFile(path);
-    if (digest.ok() && *digest == file.sha256()) return absl::OkStatus();
-  }
+  if (HasFile(path, file.sha256())) return absl::OkStatus();
   POOLMARK_RETURN_IF_ERROR(MakeDirs(path.substr(0, path.rfind('/'))));
   const std::string part = path + ".tmp";
   Descriptor out{open(part.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644)};
@@ -122,8 +127,7 @@ namespace {
 bool IsWhole(const v1::ListResultFilesResponse& list, const std::string& directory) {
   for (const auto& file : list.files()) {
     if (!IsSafeResultPath(file.path())) return false;
-    auto digest = Sha256OfFile(JoinPath(directory, file.path()));
-    if (!digest.ok() || *digest != file.sha256()) return false;
+    if (!HasFile(JoinPath(directory, file.path()), file.sha256())) return false;
   }
   return true;
 }

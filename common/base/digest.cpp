@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -53,8 +54,14 @@ std::string Sha256Hex(std::string_view bytes, size_t length) {
 }
 
 Result<std::string> Sha256OfFile(const std::string& path) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  // O_NONBLOCK: a FIFO is refused below, not waited for.
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return FromErrno(path, "opening", errno);
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return InvalidInput(path, "is no regular file");
+  }
   Sha256 hash;
   std::vector<char> buffer(1 << 16);
   ssize_t got;

@@ -25,6 +25,8 @@ class Sha256 {
 
 // The first `length` hex digits (at most 64) of SHA-256 of `bytes`.
 std::string Sha256Hex(std::string_view bytes, size_t length = 64);
+// Of a regular file, also through links, as ReadFile() reads it: what people name often is one (a tool in
+// /usr/bin, a file in a Hugging Face cache).
 Result<std::string> Sha256OfFile(const std::string& path);
 
 // 16 random bytes as a UUID (version 4).

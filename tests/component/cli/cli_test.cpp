@@ -1,11 +1,13 @@
 // The program `poolmark` against a controller over TLS: what it prints, what it sends, how it exits.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "tests/component/cli/fake_controller.h"
@@ -144,6 +146,22 @@ TEST_CASE("submit sends every file once and the overrides with it", "[L3][live]"
   CHECK(Contains(missing.err, "data/t.jsonl"));
   CHECK(fixture.Cli({"submit"}).code == 2);
   CHECK(fixture.Cli({"submit", job, "--set", "novalue"}).code == 2);
+}
+
+TEST_CASE("an input that is a link is sent as what it leads to", "[L3][live]") {
+  CliFixture fixture;
+  fixture.LogIn(rpc::Role::kAutomation);
+  TempDir dir;
+  const std::string job = WriteJob(dir);
+  REQUIRE(RenameDurably(dir / "data/t.jsonl", dir / "blob").ok());
+  REQUIRE(symlink("../blob", (dir / "data/t.jsonl").c_str()) == 0);
+  Outcome submit = fixture.Cli({"submit", job});
+  INFO(submit.err);
+  REQUIRE(submit.code == 0);
+  const auto& input = fixture.service.submitted.at(0).inputs(2);
+  CHECK(input.path() == "data/t.jsonl");
+  CHECK(input.sha256() == Sha256Hex(std::string(600'000, 'x')));
+  CHECK(fixture.service.uploads.count(input.sha256()) == 1);
 }
 
 TEST_CASE("a refused job shows every error; a dry run submits nothing") {
@@ -286,6 +304,14 @@ TEST_CASE("fetch is whole and verified, or not there at all", "[L3][live]") {
     CHECK(fixture.Cli({"fetch", "j-7f3a", target}).code == 2);
     CHECK(fixture.Cli({"fetch", "j-7f3a", target, "--resume"}).code == 0);
     CHECK(ReadFile(target + "/points/a/b-c16/repeat_1/requests.jsonl.zst")->size() == 500'000);
+  }
+  SECTION("a link in the place of a file is no file of it") {
+    REQUIRE(MakeDirs(target + ".partial").ok());
+    REQUIRE(AtomicWriteFile(dir / "elsewhere", "{}").ok());
+    REQUIRE(symlink((dir / "elsewhere").c_str(), (target + ".partial/job.json").c_str()) == 0);
+    CHECK(fixture.Cli({"fetch", "j-7f3a", target, "--resume"}).code == 0);
+    CHECK(ListTree(target)->size() == 3);  // links are not counted
+    CHECK(ReadFile(dir / "elsewhere").value() == "{}");
   }
   SECTION("damaged on the way") {
     fixture.service.corrupt = true;

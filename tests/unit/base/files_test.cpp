@@ -97,6 +97,20 @@ TEST_CASE("SHA-256 gives the published value", "[K7]") {
   CHECK(Sha256Hex("abc", 12) == "ba7816bf8f01");
 }
 
+TEST_CASE("the digest of a file is that of its content, also through links, and waits for no pipe") {
+  TempDir dir;
+  REQUIRE(AtomicWriteFile(dir / "blob", "abc").ok());
+  REQUIRE(symlink("blob", (dir / "link").c_str()) == 0);
+  REQUIRE(symlink("link", (dir / "again").c_str()) == 0);
+  REQUIRE(symlink("gone", (dir / "dangling").c_str()) == 0);
+  REQUIRE(mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  for (const char* name : {"blob", "link", "again"})
+    CHECK(Sha256OfFile(dir / name).value() == Sha256Hex("abc"));
+  CHECK(Sha256OfFile(dir / "dangling").status().code() == absl::StatusCode::kNotFound);
+  for (const std::string& path : {dir / "pipe", dir.path()})
+    CHECK(Sha256OfFile(path).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
 // Both ways, as an engine could try them: systemd's RestrictSUIDSGID answers ENOSYS to the kernel's own.
 TEST_CASE("no path leads out of a directory, with openat2 and without") {
   TempDir dir;

@@ -1,9 +1,13 @@
 #include "common/load/plan.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "common/base/files.h"
 #include "common/load/knee.h"
+#include "tests/support/temp_dir.h"
 
 namespace poolmark::load {
 namespace {
@@ -52,6 +56,23 @@ TEST_CASE("a plan reads back as it was written, in every mode", "[C21][C22]") {
     if (mode == LoadOptions::Mode::kClosed) CHECK(again->options.users == 16);
     CHECK(*PlanJson(*again) == written);
   }
+}
+
+TEST_CASE("a data set counts by its content, whatever path or link leads to it") {
+  test::TempDir dir;
+  REQUIRE(AtomicWriteFile(dir / "blob", "{}\n").ok());
+  REQUIRE(AtomicWriteFile(dir / "other", "{ }\n").ok());
+  REQUIRE(symlink("blob", (dir / "link.jsonl").c_str()) == 0);
+  auto digest = [&](const std::string& file) {
+    Plan plan = *Parse(kMinimal);
+    plan.workload_json = Json({{"shape", "trace"}, {"file", dir / file}}).dump();
+    return PlanDigest(plan);
+  };
+  INFO(digest("link.jsonl").status());
+  REQUIRE(digest("blob").ok());
+  CHECK(digest("link.jsonl").value() == *digest("blob"));
+  CHECK(digest("other").value() != *digest("blob"));
+  CHECK_FALSE(digest("gone").ok());
 }
 
 TEST_CASE("a plan's headers are none that the program sets itself") {
