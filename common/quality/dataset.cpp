@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/files.h"
+#include "common/base/digest.h"
 #include "common/base/json.h"
 #include "common/base/json_repair.h"
 #include "common/quality/unicode.h"
@@ -207,37 +207,47 @@ Result<Json> ParseLoose(std::string_view text, const std::string& where) {
 class Collector {
  public:
   Collector(std::string where, int64_t limit) : where_(std::move(where)), limit_(limit) {}
-  bool full() const { return limit_ > 0 && static_cast<int64_t>(questions_.size()) >= limit_; }
-  Status Add(const Json& record, size_t index, const std::string& record_where) {
-    if (!record.is_object()) return absl::OkStatus();
+  bool full() const { return limit_ > 0 && static_cast<int64_t>(dataset_.questions.size()) >= limit_; }
+  // `name`: "record 3", "line 7".
+  Status Add(const Json& record, size_t index, const std::string& name, const std::string& record_where) {
+    if (!record.is_object()) return Skip(name, "is no object");
     Question q = ReadRecord(record, index);
-    if (q.documents.empty() || q.question.empty() || q.answers.empty()) return absl::OkStatus();
+    if (q.documents.empty()) return Skip(name, "has no passages");
+    if (q.question.empty()) return Skip(name, "has no question");
+    if (q.answers.empty()) return Skip(name, "has no answer");
     if (!ids_.insert(q.qid).second) {
       return InvalidInput(record_where,
                           absl::StrCat("id '", q.qid, "' stands twice; results are joined by it"),
                           "give each record its own id");
     }
-    questions_.push_back(std::move(q));
+    dataset_.questions.push_back(std::move(q));
     return absl::OkStatus();
   }
-  Result<std::vector<Question>> Finish() {
-    if (questions_.empty())
-      return InvalidInput(where_, "no record has passages, a question and an answer",
+  Result<Dataset> Finish(std::string_view text) {
+    if (dataset_.questions.empty())
+      return InvalidInput(where_,
+                          absl::StrCat("no record has passages, a question and an answer",
+                                       dataset_.first_skipped.empty() ? "" : ": ", dataset_.first_skipped),
                           "see docs/quality.md for the shapes that are read");
-    return std::move(questions_);
+    dataset_.sha256 = Sha256Hex(text);
+    return std::move(dataset_);
   }
 
  private:
+  Status Skip(const std::string& name, const char* why) {
+    if (dataset_.skipped_records++ == 0) dataset_.first_skipped = absl::StrCat(name, " ", why);
+    return absl::OkStatus();
+  }
+
   std::string where_;
   int64_t limit_;
   std::set<std::string> ids_;
-  std::vector<Question> questions_;
+  Dataset dataset_;
 };
 
 }  // namespace
 
-Result<std::vector<Question>> ParseDataset(std::string_view text, const std::string& where, bool jsonl,
-                                           int64_t limit) {
+Result<Dataset> ParseDataset(std::string_view text, const std::string& where, bool jsonl, int64_t limit) {
   Collector collector(where, limit);
   if (!jsonl) {
     POOLMARK_ASSIGN_OR_RETURN(Json root, ParseLoose(text, where));
@@ -245,23 +255,25 @@ Result<std::vector<Question>> ParseDataset(std::string_view text, const std::str
       return InvalidInput(
           where, absl::StrCat("is JSON of type ", root.type_name(), ", a list of records is needed"));
     for (size_t i = 0; i < root.size() && !collector.full(); ++i) {
-      POOLMARK_RETURN_IF_ERROR(collector.Add(root[i], i, absl::StrCat(where, " record ", i)));
+      const std::string name = absl::StrCat("record ", i);
+      POOLMARK_RETURN_IF_ERROR(collector.Add(root[i], i, name, absl::StrCat(where, " ", name)));
     }
-    return collector.Finish();
+    return collector.Finish(text);
   }
+  std::string_view rest = text;
   size_t line_number = 0;
   size_t index = 0;
-  while (!text.empty() && !collector.full()) {
+  while (!rest.empty() && !collector.full()) {
     ++line_number;
-    size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+    size_t end = rest.find('\n');
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     std::string line_where = absl::StrCat(where, ":", line_number);
     POOLMARK_ASSIGN_OR_RETURN(Json record, ParseLoose(line, line_where));
-    POOLMARK_RETURN_IF_ERROR(collector.Add(record, index++, line_where));
+    POOLMARK_RETURN_IF_ERROR(collector.Add(record, index++, absl::StrCat("line ", line_number), line_where));
   }
-  return collector.Finish();
+  return collector.Finish(text);
 }
 
 }  // namespace poolmark::quality

@@ -19,17 +19,24 @@ struct Question {
   std::vector<int64_t> evidence;       // indices that the data set marks
 };
 
+struct Dataset {
+  std::vector<Question> questions;
+  std::string sha256;           // of the text that was read
+  int64_t skipped_records = 0;  // of those read: no passages, question or answer, or no record at all
+  std::string first_skipped;    // "record 3 has no question", "line 7 is no object"; "" for none
+  int64_t records() const { return static_cast<int64_t>(questions.size()) + skipped_records; }
+};
+
 // The file behind --dataset: a known name (hotpotqa, musique) from the local Hugging Face cache, which wins
 // over a file of that name, or the path itself. Nothing is downloaded; the error gives the command that does.
 Result<std::string> ResolveDataset(const std::string& dataset);
 bool IsKnownDataset(const std::string& dataset);
 
 // The format follows the file's name (.jsonl, .json), else its content. The usable records, at most `limit`
-// (0: all). Records without passages, question or answers are skipped; duplicate ids, a bad line and a file
-// without usable records are errors.
-Result<std::vector<Question>> ReadDataset(const std::string& path, int64_t limit);
+// (0: all; what lies behind the last of them is not looked at). Records without passages, question or answers
+// are skipped and counted; duplicate ids, a bad line and a file without usable records are errors.
+Result<Dataset> ReadDataset(const std::string& path, int64_t limit);
 // The same from a text; `jsonl` tells the format.
-Result<std::vector<Question>> ParseDataset(std::string_view text, const std::string& where, bool jsonl,
-                                           int64_t limit);
+Result<Dataset> ParseDataset(std::string_view text, const std::string& where, bool jsonl, int64_t limit);
 
 }  // namespace poolmark::quality

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -55,6 +57,12 @@ std::string Replaced(std::string text, char from, const std::string& to) {
   return out;
 }
 
+// Snapshots are links into blobs/, and a blob may be gone (pruned, or its download broken off).
+bool CanBeRead(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
 // The snapshot that refs/main names, else the last one that has the file.
 std::string InCache(const KnownDataset& known) {
   std::string root = JoinPath(HubCache(), "datasets--" + Replaced(known.repository, '/', "--"));
@@ -65,8 +73,8 @@ std::string InCache(const KnownDataset& known) {
   for (auto commit = commits.rbegin(); commit != commits.rend(); ++commit) {
     std::string file = JoinPath(JoinPath(JoinPath(root, "snapshots"), *commit), known.file);
     // A converted copy beside the Parquet file is what we read.
-    if (IsParquet(file) && FileExists(file + ".jsonl")) return file + ".jsonl";
-    if (FileExists(file)) return file;
+    if (IsParquet(file) && CanBeRead(file + ".jsonl")) return file + ".jsonl";
+    if (CanBeRead(file)) return file;
   }
   return "";
 }
@@ -93,7 +101,7 @@ Result<std::string> ResolveDataset(const std::string& dataset) {
                   "is neither a known name (hotpotqa, musique) nor an existing file");
 }
 
-Result<std::vector<Question>> ReadDataset(const std::string& path, int64_t limit) {
+Result<Dataset> ReadDataset(const std::string& path, int64_t limit) {
   if (IsParquet(path)) {
     return InvalidInput(path, "is Parquet, which is not read here",
                         absl::StrCat("convert it first: deploy/quality/parquet-to-jsonl '", path, "' '", path,

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/time_format.h"
 #include "common/base/version.h"
@@ -122,16 +121,19 @@ class Run {
     if (file.empty()) {
       POOLMARK_ASSIGN_OR_RETURN(file, ResolveDataset(options_.settings.dataset));
     }
-    POOLMARK_ASSIGN_OR_RETURN(std::vector<Question> questions,
-                              ReadDataset(file, options_.settings.num_samples));
+    POOLMARK_ASSIGN_OR_RETURN(const Dataset dataset, ReadDataset(file, options_.settings.num_samples));
     POOLMARK_ASSIGN_OR_RETURN(std::unique_ptr<tokenizer::Tokenizer> tokenizer, OpenTokenizer());
-    POOLMARK_ASSIGN_OR_RETURN(std::string digest, Sha256OfFile(file));
-    Note(absl::StrCat("data set ", file, " (sha256 ", digest.substr(0, 16), "), tokens by ",
+    Note(absl::StrCat("data set ", file, " (sha256 ", dataset.sha256.substr(0, 16), "), tokens by ",
                       tokenizer->Description()));
+    if (dataset.skipped_records > 0) {
+      Note(absl::StrCat(
+          "warning: ", dataset.skipped_records, " of the ", dataset.records(),
+          " records that were read cannot be used and were skipped (first: ", dataset.first_skipped, ")"));
+    }
     PlanNotes notes;
     Pace pace(context_, "plan");
     POOLMARK_ASSIGN_OR_RETURN(plan_,
-                              BuildPlan(options_.settings, questions, tokenizer.get(), &notes,
+                              BuildPlan(options_.settings, dataset.questions, tokenizer.get(), &notes,
                                         [&](int64_t done, int64_t total) { pace.Step(done, total, 0); }));
     for (const std::string& warning : notes.warnings) Note("warning: " + warning);
     return absl::OkStatus();

@@ -124,9 +124,10 @@ inline void FuzzQualityFile(int kind, std::string_view text) {
                 [](const std::string& t) { return DecodeRequests(t, "f"); });
       break;
     default: {
-      Result<std::vector<Question>> questions = ParseDataset(text, "f", kind == 8, 0);
-      if (!questions.ok()) break;
-      for (const Question& q : *questions) {
+      Result<Dataset> dataset = ParseDataset(text, "f", kind == 8, 0);
+      if (!dataset.ok()) break;
+      Must((dataset->skipped_records == 0) == dataset->first_skipped.empty());
+      for (const Question& q : dataset->questions) {
         Must(!q.question.empty() && !q.answers.empty() && !q.documents.empty());
         for (int64_t index : q.evidence) Must(index >= 0 && static_cast<size_t>(index) < q.documents.size());
       }
