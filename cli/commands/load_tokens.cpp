@@ -1,5 +1,10 @@
 #include "cli/commands/load_tokens.h"
 
+#include <thread>
+
+#include "cli/commands/load_support.h"
+#include "common/base/clock.h"
+#include "common/http/retry.h"
 #include "common/tokenizer/local.h"
 
 namespace poolmark::cli {
@@ -29,6 +34,13 @@ Result<http::Url> TokenizeUrl(std::string base, const std::string& path) {
   return http::JoinApi(has_scheme ? base : "http://" + base, path);
 }
 
+// Ctrl-C ends it: between two looks at the flag that signals set.
+void WaitUnlessStopped(Nanoseconds wait) {
+  const Nanoseconds end = RealClock().Steady() + wait;
+  while (LoadStop().load() == 0 && RealClock().Steady() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
 }  // namespace
 
 Result<Counter> OpenCounter(const TokenCounting& how) {
@@ -53,7 +65,8 @@ Result<Counter> OpenCounter(const TokenCounting& how) {
           request.headers.emplace_back("Content-Type", "application/json");
           request.body = body;
           request.tls = how.tls;
-          POOLMARK_ASSIGN_OR_RETURN(const http::Response response, http::MakeClient()->Send(request));
+          POOLMARK_ASSIGN_OR_RETURN(const http::Response response,
+                                    http::SendWithRetries(*http::MakeClient(), request, WaitUnlessStopped));
           if (response.status != 200)
             return Unavailable(request.url.ToString(), "HTTP " + std::to_string(response.status) + ": " +
                                                            response.body.substr(0, 200));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
 #include "common/base/json_repair.h"
+#include "common/http/retry.h"
 #include "common/quality/digests.h"
 #include "common/quality/sender.h"
 
@@ -98,8 +99,7 @@ class Caller {
     std::string where = request.url.ToString();
     if (response.status != 200) {
       // Waiting does not help against a request that is refused.
-      *wait = response.status == 408 || response.status == 409 || response.status == 429 ||
-              response.status >= 500;
+      *wait = http::StatusMayPass(response.status);
       return Unavailable(
           where, absl::StrCat("answered ", response.status, ": ", ValidUtf8(response.body.substr(0, 120))));
     }

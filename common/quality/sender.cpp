@@ -7,30 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "common/http/retry.h"
 #include "common/quality/chat_stream.h"
 
 namespace poolmark::quality {
 namespace {
-
-constexpr int kAttempts = 3;
-
-bool Retryable(int status) {
-  return status == 408 || status == 409 || status == 429 || status >= 500;
-}
-
-// retry-after-ms, else retry-after in seconds; dates and what is beyond a minute are not followed.
-std::optional<Nanoseconds> RetryAfter(const http::Response& response) {
-  for (const auto& [name, unit] : {std::pair("retry-after-ms", 1e6), std::pair("retry-after", 1e9)}) {
-    std::optional<std::string> value = response.header(name);
-    if (!value) continue;
-    double number = 0;
-    auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), number);
-    double nanoseconds = number * unit;
-    if (error == std::errc() && nanoseconds > 0 && nanoseconds <= 60e9)
-      return Nanoseconds(static_cast<int64_t>(nanoseconds));
-  }
-  return std::nullopt;
-}
 
 // Half to even on the exact value, as Python's round(x, 4).
 double RoundTo4(double seconds) {
@@ -77,19 +58,22 @@ std::string Sender::Body(const Messages& messages, int64_t max_tokens) const {
   return DumpJson(body).value_or("");
 }
 
+std::pair<std::string, std::string> Sender::Authorization() const {
+  return {"Authorization", absl::StrCat("Bearer ", options_.api_key.empty() ? "sk-dummy" : options_.api_key)};
+}
+
 SendOutcome Sender::Send(const Messages& messages, int64_t max_tokens) {
   SendOutcome outcome;
   std::string body = Body(messages, max_tokens);
-  Nanoseconds backoff = std::chrono::milliseconds(500);
-  while (outcome.attempts < kAttempts) {
+  http::Backoff backoff;
+  while (outcome.attempts < http::kAttempts) {
     ++outcome.attempts;
     std::optional<Nanoseconds> wait;
     const bool again = Attempt(body, &outcome, &wait);
     if (!outcome.successful) outcome.problem = outcome.error;
-    if (!again || outcome.attempts == kAttempts || stop_.stop_requested()) break;
-    sleep_(wait.value_or(backoff));
+    if (!again || outcome.attempts == http::kAttempts || stop_.stop_requested()) break;
+    sleep_(backoff.Next(wait));
     if (stop_.stop_requested()) break;
-    backoff = std::min<Nanoseconds>(backoff * 2, std::chrono::seconds(8));
   }
   return outcome;
 }
@@ -103,10 +87,7 @@ bool Sender::Attempt(const std::string& body, SendOutcome* outcome, std::optiona
     return false;
   }
   request.url = *std::move(url);
-  request.headers = {
-      {"Content-Type", "application/json"},
-      {"Accept", "application/json"},
-      {"Authorization", absl::StrCat("Bearer ", options_.api_key.empty() ? "sk-dummy" : options_.api_key)}};
+  request.headers = {{"Content-Type", "application/json"}, {"Accept", "application/json"}, Authorization()};
   request.body = body;
   request.timeout = options_.timeout;
   request.idle_timeout = options_.timeout;
@@ -122,13 +103,13 @@ bool Sender::Attempt(const std::string& body, SendOutcome* outcome, std::optiona
   if (!response.ok()) {
     outcome->error = std::string(response.status().message());
     // A stream that broke, or a request that ran into its limit, is not sent again.
-    return !streaming && ErrorOf(response.status()).code != "timed_out";
+    return !streaming && http::ErrorMayPass(response.status());
   }
   if (response->status < 200 || response->status > 299) {
     outcome->error = absl::StrCat("HTTP ", response->status, ": ",
                                   ValidUtf8(std::string_view(response->body).substr(0, 300)));
-    *wait = RetryAfter(*response);
-    return Retryable(response->status);
+    *wait = http::RetryAfter(*response);
+    return http::StatusMayPass(response->status);
   }
   if (stop_.stop_requested()) {
     outcome->error = "interrupted";
@@ -150,8 +131,7 @@ bool Sender::Attempt(const std::string& body, SendOutcome* outcome, std::optiona
 Status Sender::CheckEngine() {
   http::Request request;
   POOLMARK_ASSIGN_OR_RETURN(request.url, http::ParseUrl(ApiBase(options_.url) + "/models"));
-  if (!options_.api_key.empty())
-    request.headers = {{"Authorization", absl::StrCat("Bearer ", options_.api_key)}};
+  request.headers = {Authorization()};
   Result<http::Response> response = client_->Send(request);
   if (stop_.stop_requested()) return absl::CancelledError("interrupted");
   if (!response.ok()) {
@@ -159,6 +139,13 @@ Status Sender::CheckEngine() {
         options_.url,
         absl::StrCat("the engine cannot be reached: ", std::string(response.status().message())),
         "nothing of this arm was sent; earlier passes stand");
+  }
+  if (response->status == 401 || response->status == 403) {
+    return Precondition(
+        options_.url,
+        absl::StrCat("answers ", response->status, " to ", options_.api_key.empty() ? "no" : "this",
+                     " key: nothing of this arm was sent, earlier passes stand"),
+        "give --api-key-file with the engine's key, or set OPENAI_API_KEY");
   }
   Result<Json> json = ParseJson(response->body, "models");
   if (response->status != 200 || !json.ok() || !json->is_object() || !json->contains("data") ||

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "common/base/clock.h"
 #include "common/http/client.h"
@@ -43,8 +44,8 @@ class Sender {
   Sender(http::Client* client, const Clock* clock, Sleep sleep, std::stop_token stop, Options options);
 
   SendOutcome Send(const Messages& messages, int64_t max_tokens);
-  // Before a pass: is the engine there, and does it serve the model? An engine without a list of models
-  // passes.
+  // Before a pass: is the engine there, and does it serve the model? One that refuses the key is
+  // refused; one without a list of models passes.
   Status CheckEngine();
   // GET /version, nothing on any failure.
   std::optional<std::string> EngineVersion();
@@ -52,6 +53,7 @@ class Sender {
   std::string Body(const Messages& messages, int64_t max_tokens) const;
 
  private:
+  std::pair<std::string, std::string> Authorization() const;
   // True when another attempt may help; `wait` is what the server asked for.
   bool Attempt(const std::string& body, SendOutcome* outcome, std::optional<Nanoseconds>* wait);
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "common/http/retry.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace poolmark::tokenizer {
@@ -17,8 +18,12 @@ std::string Root(std::string url) {
 
 class Endpoint : public Tokenizer {
  public:
-  Endpoint(http::Client* client, std::string root, std::string model, std::string api_key)
-      : client_(client), root_(std::move(root)), model_(std::move(model)), api_key_(std::move(api_key)) {}
+  Endpoint(http::Client* client, std::string root, std::string model, std::string api_key, Sleep sleep)
+      : client_(client),
+        root_(std::move(root)),
+        model_(std::move(model)),
+        api_key_(std::move(api_key)),
+        sleep_(std::move(sleep)) {}
 
  protected:
   Result<std::string> Post(const std::string& path, const Json& body) {
@@ -30,7 +35,8 @@ class Endpoint : public Tokenizer {
     if (!api_key_.empty()) request.headers.emplace_back("Authorization", "Bearer " + api_key_);
     POOLMARK_ASSIGN_OR_RETURN(request.body, DumpJson(body));
     request.timeout = std::chrono::seconds(60);
-    POOLMARK_ASSIGN_OR_RETURN(http::Response response, client_->Send(request));
+    // A plan asks thousands of times and nothing of it is saved before the end.
+    POOLMARK_ASSIGN_OR_RETURN(http::Response response, http::SendWithRetries(*client_, request, sleep_));
     if (response.status != 200) {
       return Unavailable(
           where, absl::StrCat("answered ", response.status, ": ", ValidUtf8(response.body.substr(0, 200))));
@@ -47,6 +53,7 @@ class Endpoint : public Tokenizer {
   std::string root_;
   std::string model_;
   std::string api_key_;
+  Sleep sleep_;
 };
 
 class VllmEndpoint final : public Endpoint {
@@ -111,14 +118,15 @@ Result<TokenIds> ReadTokenReply(std::string_view body, const std::string& where)
 }
 
 Result<std::unique_ptr<Tokenizer>> OpenEndpoint(http::Client* client, const std::string& base_url,
-                                                const std::string& model, const std::string& api_key) {
+                                                const std::string& model, const std::string& api_key,
+                                                const Sleep& sleep) {
   std::string root = Root(base_url);
   const ChatMessages probe = {{"user", "a b"}};
-  std::unique_ptr<Tokenizer> vllm = std::make_unique<VllmEndpoint>(client, root, model, api_key);
+  std::unique_ptr<Tokenizer> vllm = std::make_unique<VllmEndpoint>(client, root, model, api_key, sleep);
   Result<TokenIds> first = vllm->EncodeChat(probe, "{}");
   // llama.cpp answers any /tokenize, with no tokens when there is no "content".
   if (first.ok() && !first->empty()) return vllm;
-  std::unique_ptr<Tokenizer> llama = std::make_unique<LlamaEndpoint>(client, root, model, api_key);
+  std::unique_ptr<Tokenizer> llama = std::make_unique<LlamaEndpoint>(client, root, model, api_key, sleep);
   Result<TokenIds> second = llama->EncodeChat(probe, "{}");
   if (second.ok() && !second->empty()) return llama;
   return Unavailable(

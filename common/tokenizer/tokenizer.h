@@ -3,6 +3,7 @@
 // (common/workload/tokens.h). Implementations may be used by several threads at once.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,9 +32,13 @@ class Tokenizer {
 
 // The tokenize endpoint of the engine at `base_url`: vLLM's and SGLang's (/tokenize with "messages" or
 // "prompt") or llama.cpp's (/apply-template and /tokenize with "content"); which one is found by asking.
-// Errors name the URL. `api_key` "" sends none. `client` must outlive the result.
+// Errors name the URL. `api_key` "" sends none. Answers that may pass (common/http/retry.h) are asked for
+// again after `sleep`, which may return early when the caller stops; empty: once. `client` and what `sleep`
+// refers to must outlive the result.
+using Sleep = std::function<void(Nanoseconds)>;
 Result<std::unique_ptr<Tokenizer>> OpenEndpoint(http::Client* client, const std::string& base_url,
-                                                const std::string& model, const std::string& api_key = "");
+                                                const std::string& model, const std::string& api_key = "",
+                                                const Sleep& sleep = {});
 
 // The ids in a tokenize endpoint's answer; errors begin with `where`.
 Result<TokenIds> ReadTokenReply(std::string_view body, const std::string& where);

@@ -93,6 +93,10 @@ int FakeEngine::measured() const {
   std::lock_guard lock(mutex_);
   return measured_;
 }
+int FakeEngine::tokenized() const {
+  std::lock_guard lock(mutex_);
+  return tokenized_;
+}
 std::vector<std::string> FakeEngine::bodies() const {
   std::lock_guard lock(mutex_);
   return bodies_;
@@ -112,12 +116,21 @@ void FakeEngine::Serve(const http::ServerRequest& request, http::ResponseWriter&
   if (request.path == "/version" && !options_.version.empty()) {
     return writer.Send(200, "application/json", Json({{"version", options_.version}}).dump());
   }
+  if (request.path == "/v1/models" && options_.models_status != 0)
+    return writer.Send(options_.models_status, "application/json", R"({"error": "no"})");
   if (request.path == "/v1/models" && !options_.models.empty()) {
     Json data = Json::array();
     for (const std::string& model : options_.models) data.push_back({{"id", model}});
     return writer.Send(200, "application/json", Json({{"data", data}}).dump());
   }
   if (request.path == "/tokenize") {
+    int number = 0;
+    {
+      std::lock_guard lock(mutex_);
+      number = tokenized_++;
+    }
+    if (int status = options_.tokenize_status ? options_.tokenize_status(number) : 0; status != 0)
+      return writer.Send(status, "text/plain", "busy");
     Json body = Json::parse(request.body);
     std::string text =
         body.contains("messages")

@@ -45,7 +45,10 @@ struct FakeEngineOptions {
   bool merging = false;                                  // see FakeTokens
   std::string behind_user = "<|end|>\n<|assistant|>\n";  // what the chat template writes behind a message
   std::string version = "9.9.9";                         // "" for none
-  std::vector<std::string> models;                       // what /v1/models lists; empty: no such path
+  // The status of the tokenize endpoint's so manieth answer, from 0; 0 sends the ids.
+  std::function<int(int number)> tokenize_status;
+  int models_status = 0;            // of /v1/models; 0: as `models` says
+  std::vector<std::string> models;  // what /v1/models lists; empty: no such path
 };
 
 class FakeEngine {
@@ -56,6 +59,7 @@ class FakeEngine {
   std::string metrics_url() const { return url() + "/metrics"; }
   int stores() const;
   int measured() const;
+  int tokenized() const;
   std::vector<std::string> bodies() const;
   // Before each chat request is answered (on a server thread).
   void OnChat(std::function<void(int number)> hook);
@@ -72,6 +76,7 @@ class FakeEngine {
   quality::ReuseIndex index_;
   int stores_ = 0;
   int measured_ = 0;
+  int tokenized_ = 0;
   std::vector<std::string> bodies_;
   std::function<void(int)> on_chat_;
   std::unique_ptr<http::Server> server_;
