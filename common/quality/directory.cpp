@@ -36,6 +36,16 @@ std::string LabelIn(std::string_view name, std::string_view prefix, std::string_
   return std::string(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
 }
 
+bool IsOfRole(const std::string& label, const std::string& role) {
+  return role == "reference" ? label.starts_with("reference_") : label == role;
+}
+
+Status WithHint(const Status& status, const std::string& hint) {
+  Error error = ErrorOf(status);
+  if (error.hint.empty()) error.hint = hint;
+  return ToStatus(error);
+}
+
 // reference_1.. in order, then control, then candidate.
 std::pair<int, int64_t> Rank(const Arm& arm) {
   int role = arm.role == "reference" ? 0 : arm.role == "control" ? 1 : 2;
@@ -102,27 +112,82 @@ Status Directory::SavePlan(const Plan& plan) const {
   return AtomicWriteFile(File("plan.json"), text);
 }
 
+bool Directory::HasArm(const std::string& label) const {
+  return FileExists(File(absl::StrCat("arm_", label, ".json")));
+}
+
+Result<Arm> Directory::LoadArm(const std::string& label) const {
+  const std::string file = File(absl::StrCat("arm_", label, ".json"));
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
+  POOLMARK_ASSIGN_OR_RETURN(Arm arm, DecodeArm(text, file));
+  if (arm.label != label) {
+    return InvalidInput(file,
+                        absl::StrCat("'label' is '", arm.label, "', the file's name says '", label, "'"));
+  }
+  return arm;
+}
+
 Result<std::vector<Arm>> Directory::LoadArms(std::vector<std::string>* names) const {
   POOLMARK_ASSIGN_OR_RETURN(*names, ListDir(path_));
   std::vector<Arm> arms;
   for (const std::string& name : *names) {
     std::string label = LabelIn(name, "arm_", ".json");
     if (label.empty()) continue;
-    POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(File(name), kMaxFile));
-    POOLMARK_ASSIGN_OR_RETURN(Arm arm, DecodeArm(text, File(name)));
-    if (arm.label != label) {
-      return InvalidInput(File(name),
-                          absl::StrCat("'label' is '", arm.label, "', the file's name says '", label, "'"));
-    }
+    POOLMARK_ASSIGN_OR_RETURN(Arm arm, LoadArm(label));
     arms.push_back(std::move(arm));
   }
   std::sort(arms.begin(), arms.end(), [](const Arm& a, const Arm& b) { return Rank(a) < Rank(b); });
   return arms;
 }
 
-Status Directory::CheckArms() const {
-  std::vector<std::string> names;
-  return LoadArms(&names).status();
+Status Directory::CheckArms(const std::vector<std::string>& replaced) const {
+  POOLMARK_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(path_));
+  for (const std::string& name : names) {
+    const std::string label = LabelIn(name, "arm_", ".json");
+    if (label.empty()) continue;
+    const Status read = LoadArm(label).status();
+    if (read.ok()) continue;
+    const bool goes = ErrorOf(read).code != "schema" &&
+                      std::any_of(replaced.begin(), replaced.end(),
+                                  [&](const std::string& role) { return IsOfRole(label, role); });
+    if (!goes) return WithHint(read, "run this arm again, or delete the file");
+  }
+  return absl::OkStatus();
+}
+
+Result<Pass> Directory::LoadPass(const Plan& plan, const std::string& label, bool keep_texts,
+                                 std::vector<std::string>* warnings) const {
+  POOLMARK_ASSIGN_OR_RETURN(Arm arm, LoadArm(label));
+  return LoadPassOf(plan, std::move(arm), keep_texts, warnings);
+}
+
+Result<Pass> Directory::LoadPassOf(const Plan& plan, Arm arm, bool keep_texts,
+                                   std::vector<std::string>* warnings) const {
+  const std::string arm_file = File(absl::StrCat("arm_", arm.label, ".json"));
+  if (arm.plan_fingerprint != plan.plan_fingerprint) {
+    return Precondition(arm_file,
+                        absl::StrCat("plan_fingerprint is '", arm.plan_fingerprint, "', plan.json's is '",
+                                     plan.plan_fingerprint, "'"),
+                        "this arm was run with another plan: run it again in this directory");
+  }
+  if (arm.store_failures > static_cast<int64_t>(plan.store_requests.size())) {
+    return InvalidInput(arm_file,
+                        absl::StrCat("'store_failures' is ", arm.store_failures, ", the plan has ",
+                                     plan.store_requests.size(), " store requests"),
+                        "run this arm again");
+  }
+  const std::string file = File(absl::StrCat("answers_", arm.label, ".jsonl"));
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
+  POOLMARK_ASSIGN_OR_RETURN(std::vector<Answer> answers, DecodeAnswers(text, file, keep_texts));
+  POOLMARK_RETURN_IF_ERROR(CheckAnswers(plan, arm, answers, file));
+  std::vector<std::string> unheard;
+  if (warnings == nullptr) warnings = &unheard;
+  if (arm.role != "candidate" && (arm.engagement_measured || arm.counters)) {
+    warnings->push_back(absl::StrCat(
+        "arm_", arm.label, ".json has blend counters, which only a candidate's pass has: they are ignored"));
+  }
+  std::optional<RequestLog> requests = LoadRequests(arm, warnings);
+  return Pass{std::move(arm), std::move(answers), std::move(requests)};
 }
 
 Result<LoadedDirectory> Directory::Load(bool keep_texts) const {
@@ -136,29 +201,8 @@ Result<LoadedDirectory> Directory::Load(bool keep_texts) const {
   std::vector<std::string> names;
   POOLMARK_ASSIGN_OR_RETURN(std::vector<Arm> arms, LoadArms(&names));
   for (Arm& arm : arms) {
-    if (arm.plan_fingerprint != out.plan.plan_fingerprint) {
-      return Precondition(File(absl::StrCat("arm_", arm.label, ".json")),
-                          absl::StrCat("plan_fingerprint is '", arm.plan_fingerprint, "', plan.json's is '",
-                                       out.plan.plan_fingerprint, "'"),
-                          "this arm was run with another plan: run it again in this directory");
-    }
-    if (arm.store_failures > static_cast<int64_t>(out.plan.store_requests.size())) {
-      return InvalidInput(File(absl::StrCat("arm_", arm.label, ".json")),
-                          absl::StrCat("'store_failures' is ", arm.store_failures, ", the plan has ",
-                                       out.plan.store_requests.size(), " store requests"),
-                          "run this arm again");
-    }
-    std::string file = File(absl::StrCat("answers_", arm.label, ".jsonl"));
-    POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
-    POOLMARK_ASSIGN_OR_RETURN(std::vector<Answer> answers, DecodeAnswers(text, file, keep_texts));
-    POOLMARK_RETURN_IF_ERROR(CheckAnswers(out.plan, arm, answers, file));
-    if (arm.role != "candidate" && (arm.engagement_measured || arm.counters)) {
-      out.warnings.push_back(
-          absl::StrCat("arm_", arm.label,
-                       ".json has blend counters, which only a candidate's pass has: they are ignored"));
-    }
-    std::optional<RequestLog> requests = LoadRequests(arm, &out.warnings);
-    out.passes.push_back({std::move(arm), std::move(answers), std::move(requests)});
+    POOLMARK_ASSIGN_OR_RETURN(Pass pass, LoadPassOf(out.plan, std::move(arm), keep_texts, &out.warnings));
+    out.passes.push_back(std::move(pass));
   }
   for (const std::string& name : names) {
     std::string label = LabelIn(name, "answers_", ".jsonl");
@@ -199,14 +243,11 @@ Status Directory::DeleteResults() const {
 
 Status Directory::DeleteRole(const std::string& role) const {
   POOLMARK_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDir(path_));
-  auto of_role = [&](const std::string& label) {
-    return role == "reference" ? label.starts_with("reference_") : label == role;
-  };
   for (const auto& [prefix, suffix] :
        {std::pair("arm_", ".json"), std::pair("answers_", ".jsonl"), std::pair("requests_", ".json")}) {
     for (const std::string& name : names) {
       std::string label = LabelIn(name, prefix, suffix);
-      if (!label.empty() && of_role(label)) POOLMARK_RETURN_IF_ERROR(Delete(File(name)));
+      if (!label.empty() && IsOfRole(label, role)) POOLMARK_RETURN_IF_ERROR(Delete(File(name)));
     }
   }
   return SyncDirectory(path_);

@@ -50,8 +50,13 @@ class Directory {
   // the plan's questions in order. Answers without an arm file are ignored with a warning; .tmp files are
   // never read. `keep_texts` false drops prompts and full responses, which a comparison does not need.
   Result<LoadedDirectory> Load(bool keep_texts) const;
-  // Only the arm files' versions and labels: what `run` checks before it starts.
-  Status CheckArms() const;
+  // Only the arm files' versions and labels: what `run` checks before it starts. A file of a role in
+  // `replaced` that cannot be read is no error, its pass goes with the role's next; another schema always is.
+  Status CheckArms(const std::vector<std::string>& replaced) const;
+  bool HasArm(const std::string& label) const;
+  // One finished pass, as Load() checks it; what it warns of goes to `warnings` where given.
+  Result<Pass> LoadPass(const Plan& plan, const std::string& label, bool keep_texts,
+                        std::vector<std::string>* warnings = nullptr) const;
 
   // A finished pass: answers first, then how its requests went, the arm file last. Once they are on disk
   // under .tmp, what analyze made of earlier passes goes (summary first), and with the role's first new pass
@@ -68,6 +73,9 @@ class Directory {
  private:
   Status DeleteResults() const;
   Status DeleteRole(const std::string& role) const;
+  Result<Arm> LoadArm(const std::string& label) const;
+  Result<Pass> LoadPassOf(const Plan& plan, Arm arm, bool keep_texts,
+                          std::vector<std::string>* warnings) const;
   Result<std::vector<Arm>> LoadArms(std::vector<std::string>* names) const;
   std::optional<RequestLog> LoadRequests(const Arm& arm, std::vector<std::string>* warnings) const;
   std::string path_;

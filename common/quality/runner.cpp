@@ -37,7 +37,7 @@ class Run {
     POOLMARK_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Take(options_.out));
     // Refuse another schema before any work.
     POOLMARK_ASSIGN_OR_RETURN(std::optional<Plan> existing, directory_.LoadPlan());
-    POOLMARK_RETURN_IF_ERROR(directory_.CheckArms());
+    POOLMARK_RETURN_IF_ERROR(directory_.CheckArms(Roles()));
     if (existing) {
       // Before a plan is made for nothing, which may take a minute and thousands of calls.
       const std::string differences = SettingsDifferences(options_.settings, existing->settings);
@@ -111,7 +111,7 @@ class Run {
          {options_.tokenize_url, options_.reference_url, options_.control_url, options_.candidate_url}) {
       if (!url.empty())
         return tokenizer::OpenEndpoint(context_.client, ServerRoot(url), options_.settings.model,
-                                       options_.api_key);
+                                       options_.api_key, context_.sleep);
     }
     return Internal("", "no arm to ask for tokens");
   }
@@ -139,15 +139,46 @@ class Run {
     return absl::OkStatus();
   }
 
-  // A finished pass of this label with the same URL, when such are kept.
+  // The roles whose passes this run replaces.
+  std::vector<std::string> Roles() const {
+    std::vector<std::string> roles;
+    if (!options_.reference_url.empty()) roles.push_back("reference");
+    if (!options_.control_url.empty()) roles.push_back("control");
+    if (!options_.candidate_url.empty()) roles.push_back("candidate");
+    return roles;
+  }
+
+  // A finished pass of this label with the same URL, when such are kept: one that analyze will read.
   bool Kept(const std::string& label, const std::string& url) const {
-    if (!options_.resume) return false;
-    std::string file = directory_.File(absl::StrCat("arm_", label, ".json"));
-    Result<std::string> text = ReadFile(file);
-    Result<Arm> arm = text.ok() ? DecodeArm(*text, file) : Result<Arm>(text.status());
-    return arm.ok() && arm->plan_fingerprint == plan_.plan_fingerprint && arm->url == url &&
-           (label != "candidate" || arm->blend_metrics_url == options_.blend_metrics_url) &&
-           FileExists(directory_.File(absl::StrCat("answers_", label, ".jsonl")));
+    if (!options_.resume || !directory_.HasArm(label)) return false;
+    const Result<quality::Pass> pass = directory_.LoadPass(plan_, label, false);
+    if (!pass.ok()) {
+      Note(absl::StrCat(label, ": the pass in the directory cannot be kept, it is run again: ",
+                        std::string(pass.status().message())));
+      return false;
+    }
+    return pass->arm.url == url &&
+           (label != "candidate" || pass->arm.blend_metrics_url == options_.blend_metrics_url);
+  }
+
+  // An engine that refused everything it was asked has shown nothing: it takes no earlier pass away.
+  Status CheckReplaces(const std::string& role, const quality::Pass& pass) const {
+    const auto answered = [](const quality::Pass& p) {
+      return std::any_of(p.answers.begin(), p.answers.end(), [](const Answer& a) { return a.successful; });
+    };
+    const bool stored = !plan_.store_requests.empty() && role != "reference" &&
+                        pass.arm.store_failures < static_cast<int64_t>(plan_.store_requests.size());
+    if (answered(pass) || stored || last_role_ == role) return absl::OkStatus();
+    const Result<quality::Pass> earlier = directory_.LoadPass(plan_, ArmLabel(role, 0), false);
+    if (!earlier.ok() || !answered(*earlier)) return absl::OkStatus();
+    return Unavailable(
+        pass.arm.url,
+        absl::StrCat("not one of the requests of ", pass.arm.label, " succeeded (",
+                     pass.requests && !pass.requests->troubled.empty()
+                         ? pass.requests->troubled.front().problem
+                         : std::string("no reason was given"),
+                     "): it is not saved, the earlier pass of ", earlier->arm.finished_at, " stands"),
+        absl::StrCat("see to the engine, or delete arm_", earlier->arm.label, ".json to keep what fails"));
   }
 
   Status Pass(const std::string& role, int64_t run_index, const std::string& url) {
@@ -168,6 +199,7 @@ class Run {
     POOLMARK_ASSIGN_OR_RETURN(std::optional<quality::Pass> pass,
                               RunArm(plan_, role, run_index, arm_options, context_));
     if (!pass) return absl::OkStatus();  // interrupted: nothing of it is saved
+    POOLMARK_RETURN_IF_ERROR(CheckReplaces(role, *pass));
     std::string text;
     for (const Answer& answer : pass->answers) {
       POOLMARK_ASSIGN_OR_RETURN(std::string line, EncodeAnswer(answer));
