@@ -6,6 +6,7 @@
 #include "cli/command_list.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/table.h"
+#include "cli/output/terminal.h"
 #include "common/base/version.h"
 #include "common/workload/keys.h"
 
@@ -92,7 +93,8 @@ int main(int argc, char** argv) {
   try {
     return poolmark::cli::Main(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "poolmark: %s\nThis is a fault of the program; please report it.\n", error.what());
+    std::fprintf(stderr, "poolmark: %s\nThis is a fault of the program; please report it.\n",
+                 poolmark::cli::Printable(error.what(), true).c_str());
     return poolmark::cli::kExitOurFault;
   }
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/table.h"
+#include "cli/output/terminal.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
@@ -48,7 +49,8 @@ Result<prom::Catalogue> LoadBoth(const CatalogueFlags& flags) {
   POOLMARK_ASSIGN_OR_RETURN(prom::Catalogue catalogue, prom::Catalogue::Load(flags.catalogue));
   std::vector<std::string> skipped;
   POOLMARK_RETURN_IF_ERROR(prom::ApplyEvidence(flags.evidence, &catalogue, &skipped));
-  for (const std::string& line : skipped) WriteErr(absl::StrCat("poolmark: left out: ", line, "\n"));
+  for (const std::string& line : skipped)
+    WriteErr(absl::StrCat("poolmark: left out: ", Printable(line), "\n"));
   return catalogue;
 }
 

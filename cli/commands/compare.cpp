@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/commands/json_output.h"
+#include "cli/output/terminal.h"
 #include "common/base/files.h"
 #include "common/report/compare.h"
 
@@ -28,7 +29,7 @@ Result<int> Run(const Flags& flags) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::ComparisonJson(comparison));
     std::cout << text;
   } else {
-    std::cout << report::ComparisonText(comparison);
+    std::cout << Printable(report::ComparisonText(comparison), true);
   }
   if (comparison.refused()) return 2;
   const bool worse = std::any_of(comparison.comparisons.begin(), comparison.comparisons.end(),
@@ -54,7 +55,8 @@ void AddCompare(CLI::App& app, int& exit_code) {
   compare->footer("Exit status: 0 compared, 1 worse (with --fail-on-worse), 2 refused.");
   compare->callback([flags, &exit_code] {
     const auto result = Run(*flags);
-    if (!result.ok()) std::cerr << "poolmark: " << result.status().message() << "\n";
+    if (!result.ok())
+      std::cerr << "poolmark: " << Printable(std::string(result.status().message()), true) << "\n";
     exit_code = result.ok() ? *result : 2;
   });
 }

@@ -6,6 +6,7 @@
 #include "cli/commands/load_run.h"
 #include "cli/commands/load_support.h"
 #include "cli/commands/load_tokens.h"
+#include "cli/output/terminal.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/load/plan.h"
@@ -96,7 +97,7 @@ int RunPlanFile(const LoadArguments& a) {
     Say({{"event", "error"}, {"message", NoneAnswered(result->summary)}});
   if (const std::string& error = result->summary.files_error; !error.empty()) {
     Say({{"event", "error"}, {"message", "the files of the load are not complete: " + error}});
-    std::fprintf(stderr, "poolmark load: %s\n", error.c_str());
+    std::fprintf(stderr, "poolmark load: %s\n", Printable(error, true).c_str());
   }
   return code;
 }

@@ -7,6 +7,7 @@
 #include "cli/commands/load_metrics.h"
 #include "cli/commands/load_support.h"
 #include "cli/commands/load_tokens.h"
+#include "cli/output/terminal.h"
 #include "common/base/files.h"
 #include "common/base/time_format.h"
 #include "common/load/exports.h"
@@ -171,7 +172,7 @@ Status PrintSummary(const LoadArguments& a, const load::Summary& summary) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(load::SummaryJson(summary), 2));
     std::printf("%s\n", text.c_str());
   } else {
-    std::printf("%s", load::SummaryText(summary).c_str());
+    std::printf("%s", Printable(load::SummaryText(summary), true).c_str());
     if (!a.out.empty() && summary.files_error.empty())
       std::printf("records             %s\n", JoinPath(a.out, "requests.jsonl.zst").c_str());
   }
@@ -266,7 +267,7 @@ int RunLoadCommand(const LoadArguments& a) {
   if (const Status printed = PrintSummary(a, *summary); !printed.ok()) return LoadFailed(printed);
   if (std::fflush(stdout) != 0) return LoadFailed(FromErrno("stdout", "writing the summary", errno));
   if (!summary->files_error.empty())
-    std::fprintf(stderr, "poolmark load: %s\n", summary->files_error.c_str());
+    std::fprintf(stderr, "poolmark load: %s\n", Printable(summary->files_error, true).c_str());
   if (!a.export_format.empty() && summary->files_error.empty()) {
     if (const Status exported = Export(a, a.out); !exported.ok()) return LoadFailed(exported);
   }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "cli/output/terminal.h"
 #include "common/base/files.h"
 #include "common/stats/slo.h"
 
@@ -54,7 +55,7 @@ void CatchLoadSignals() {
 }
 
 int LoadFailed(const Status& status) {
-  std::fprintf(stderr, "poolmark load: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "poolmark load: %s\n", Printable(std::string(status.message()), true).c_str());
   const bool refused = status.code() == absl::StatusCode::kInvalidArgument ||
                        status.code() == absl::StatusCode::kFailedPrecondition;
   return refused ? 2 : 1;

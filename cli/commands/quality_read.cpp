@@ -42,6 +42,10 @@ int ExitCode(quality::Verdict verdict) {
 void Print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
+// For people: whatever in it came from models, servers and files, only the line ends act.
+void PrintText(const std::string& text) {
+  Print(Printable(text, true));
+}
 
 int PrintJson(const Result<std::string>& text) {
   if (!text.ok()) return Refuse(text.status(), "json");
@@ -103,10 +107,10 @@ int RunQualityAnalyze(const QualityAnalyzeArguments& a) {
     if (!text.ok()) return Refuse(text.status(), a.output);
     Print(*text);
     for (const std::string& warning : analysis->warnings)
-      std::fprintf(stderr, "warning: %s\n", warning.c_str());
+      std::fprintf(stderr, "warning: %s\n", Printable(warning).c_str());
   } else {
-    Print(quality::SummaryText(*analysis));
-    Print(absl::StrCat("  rows: ", JoinPath(a.directory, "rows.jsonl"), "\n"));
+    PrintText(quality::SummaryText(*analysis));
+    PrintText(absl::StrCat("  rows: ", JoinPath(a.directory, "rows.jsonl"), "\n"));
   }
   return ExitCode(analysis->summary.verdict);
 }
@@ -125,8 +129,8 @@ int RunQualityShow(const QualityShowArguments& a) {
   }
   if (a.output == "json")
     return PrintJson(quality::ShowJson(results->rows, *loaded, {a.qid, a.all, a.responses, 0}));
-  Print(quality::ShowText(results->rows, *loaded,
-                          {a.qid, a.all, a.responses, StdoutIsTerminal() ? kMostOnTerminal : 0}));
+  PrintText(quality::ShowText(results->rows, *loaded,
+                              {a.qid, a.all, a.responses, StdoutIsTerminal() ? kMostOnTerminal : 0}));
   return 0;
 }
 
@@ -138,9 +142,9 @@ int RunQualityVerify(const std::string& directory, const std::string& output) {
     const int printed = PrintJson(quality::VerifyJson(*report));
     return printed != 0 ? printed : code;
   }
-  for (const std::string& line : report->checked) Print("checked " + line + "\n");
-  for (const std::string& line : report->warnings) Print("warning " + line + "\n");
-  for (const std::string& line : report->problems) Print("problem " + line + "\n");
+  for (const std::string& line : report->checked) Print("checked " + Printable(line) + "\n");
+  for (const std::string& line : report->warnings) Print("warning " + Printable(line) + "\n");
+  for (const std::string& line : report->problems) Print("problem " + Printable(line) + "\n");
   Print(report->problems.empty() ? "sound\n"
                                  : absl::StrCat(report->problems.size(),
                                                 report->problems.size() == 1 ? " problem\n" : " problems\n"));
@@ -170,13 +174,14 @@ int RunQualityCompare(const std::string& a, const std::string& b, const std::str
   }
   if (!differences.empty()) {
     std::fprintf(stderr, "poolmark: %s and %s cannot be compared, their run fingerprints differ:\n",
-                 a.c_str(), b.c_str());
-    for (const std::string& difference : differences) std::fprintf(stderr, "  %s\n", difference.c_str());
+                 Printable(a).c_str(), Printable(b).c_str());
+    for (const std::string& difference : differences)
+      std::fprintf(stderr, "  %s\n", Printable(difference).c_str());
     return 2;
   }
   if (output == "json")
     return PrintJson(quality::CompareJson(left->summary, left->rows, right->summary, right->rows));
-  Print(quality::CompareText(left->summary, left->rows, right->summary, right->rows));
+  PrintText(quality::CompareText(left->summary, left->rows, right->summary, right->rows));
   return 0;
 }
 
@@ -199,7 +204,7 @@ int RunQualityReport(const std::string& directory, const std::string& out, const
   }
   if (Status written = AtomicWriteFile(file, quality::ReportHtml(*loaded, again->analysis)); !written.ok())
     return Refuse(written, output);
-  Print(output == "json" ? JsonText({{"report", file}}, Format::kJson) : file + "\n");
+  Print(output == "json" ? JsonText({{"report", file}}, Format::kJson) : Printable(file) + "\n");
   return 0;
 }
 

@@ -27,7 +27,7 @@ int CodeOf(const Status& status) {
 }  // namespace
 
 int Refuse(const Status& status) {
-  std::fprintf(stderr, "poolmark: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "poolmark: %s\n", Printable(std::string(status.message()), true).c_str());
   return CodeOf(status);
 }
 
@@ -65,18 +65,18 @@ ProgressLine::~ProgressLine() {
 
 void ProgressLine::Show(const std::string& text, bool last) {
   if (terminal_) {
-    std::fprintf(stderr, "\r\x1b[K%s%s", text.c_str(), last ? "\n" : "");
+    std::fprintf(stderr, "\r\x1b[K%s%s", Printable(text).c_str(), last ? "\n" : "");
     open_ = !last;
     return;
   }
   Nanoseconds now = RealClock().Steady();
   if (!last && now - shown_ < std::chrono::seconds(10)) return;
   shown_ = now;
-  std::fprintf(stderr, "%s\n", text.c_str());
+  std::fprintf(stderr, "%s\n", Printable(text).c_str());
 }
 
 void ProgressLine::Note(const std::string& text) {
-  std::fprintf(stderr, "%s%s\n", open_ ? "\r\x1b[K" : "", text.c_str());
+  std::fprintf(stderr, "%s%s\n", open_ ? "\r\x1b[K" : "", Printable(text).c_str());
   open_ = false;
 }
 

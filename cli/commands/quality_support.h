@@ -8,7 +8,8 @@
 
 namespace poolmark::cli {
 
-// Prints the error; 70 for a fault of this program, 130 for an interrupt, else 2.
+// Prints the error, which may quote servers and files (Printable); 70 for a fault of this program, 130 for an
+// interrupt, else 2.
 int Refuse(const Status& status);
 // The same, as JSON where `output` is "json" (docs/cli.md).
 int Refuse(const Status& status, const std::string& output);
@@ -28,7 +29,8 @@ class StopMessage {
 // Returns early when a stop is requested.
 void SleepUnlessStopped(const std::stop_token& stop, Nanoseconds wait);
 
-// One line on stderr that is rewritten on a terminal; elsewhere a line every ten seconds. Not thread-safe.
+// One line on stderr that is rewritten on a terminal; elsewhere a line every ten seconds. What others wrote
+// into it is shown, not obeyed. Not thread-safe.
 class ProgressLine {
  public:
   ProgressLine();

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/json_output.h"
+#include "cli/output/terminal.h"
 #include "common/base/files.h"
 #include "common/report/html.h"
 #include "common/report/knee_page.h"
@@ -42,7 +43,7 @@ Result<int> RunLoad(const Flags& flags) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::LoadReportJson(load));
     std::cout << text;
   } else {
-    std::cout << report::LoadReportText(load);
+    std::cout << Printable(report::LoadReportText(load), true);
   }
   if (!load.load.differences.empty()) return 3;
   return load.load.summary.ok > 0 && !load.load.summary.interrupted ? 0 : 1;
@@ -54,7 +55,7 @@ Result<int> RunKnee(const Flags& flags) {
   POOLMARK_ASSIGN_OR_RETURN(const report::KneeReport knee, report::ReadKneeReport(flags.directory));
   POOLMARK_RETURN_IF_ERROR(WritePage(flags, report::KneePage(knee)));
   if (!flags.json) {
-    std::cout << report::KneeText(knee);
+    std::cout << Printable(report::KneeText(knee), true);
   } else {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::KneeJson(knee));
     std::cout << text;
@@ -74,7 +75,7 @@ Result<int> Run(const Flags& flags) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::ReportJson(job));
     std::cout << text;
   } else {
-    std::cout << report::ReportText(job);
+    std::cout << Printable(report::ReportText(job), true);
   }
   if (!job.problems.empty() || !job.differences.empty()) return 3;
   return job.summary.verdict == "VALID" ? 0 : 1;
@@ -100,7 +101,8 @@ void AddReport(CLI::App& app, int& exit_code) {
       "found, 1 none.");
   report->callback([flags, &exit_code] {
     const auto result = Run(*flags);
-    if (!result.ok()) std::cerr << "poolmark: " << result.status().message() << "\n";
+    if (!result.ok())
+      std::cerr << "poolmark: " << Printable(std::string(result.status().message()), true) << "\n";
     exit_code = result.ok() ? *result : 2;
   });
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/json_output.h"
+#include "cli/output/terminal.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/report/workload_page.h"
@@ -51,7 +52,7 @@ Result<int> RunInspect(const InspectFlags& flags) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(workload::ToJson(inspection), 1));
     std::cout << text << "\n";
   } else {
-    std::cout << workload::ToText(inspection);
+    std::cout << Printable(workload::ToText(inspection), true);
   }
   return 0;
 }
@@ -82,7 +83,8 @@ void AddInspect(CLI::App& parent, int& exit_code) {
   AddJsonOutput(*inspect, &flags->json, "what was found");
   inspect->callback([flags, &exit_code] {
     const auto result = RunInspect(*flags);
-    if (!result.ok()) std::cerr << "poolmark: " << result.status().message() << "\n";
+    if (!result.ok())
+      std::cerr << "poolmark: " << Printable(std::string(result.status().message()), true) << "\n";
     exit_code = result.ok() ? *result : 2;
   });
 }
@@ -126,7 +128,7 @@ void AddGenerate(CLI::App& parent, int& exit_code) {
                      "block_tokens\n";
       }
     } else {
-      std::cerr << "poolmark: " << result.status().message() << "\n";
+      std::cerr << "poolmark: " << Printable(std::string(result.status().message()), true) << "\n";
     }
     exit_code = result.ok() ? 0 : 2;
   });

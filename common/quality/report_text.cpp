@@ -34,7 +34,7 @@ void ArmLine(const Analysis& analysis, const std::string& label, double mean, co
              std::string* out) {
   const Summary& s = analysis.summary;
   const bool scored = s.num_questions > s.unscored_questions;
-  absl::StrAppend(out, "  ", Padded(label, 12),
+  absl::StrAppend(out, "  ", Padded(Printable(label), 12),
                   scored ? " mean " + Fixed3(mean) : std::string(" not scored"));
   if (against != nullptr && scored)
     absl::StrAppend(out, "  delta ", Fixed3(against->delta), PlusMinus(*against));
@@ -106,7 +106,7 @@ std::string SummaryText(const Analysis& analysis) {
                    Fixed3(s.verdict_settings.tolerance), ", ", s.num_questions - s.unscored_questions, " of ",
                    s.num_questions, " questions, metric ", s.verdict_settings.metric, "\n");
   for (const std::string& reason : s.invalid_reasons)
-    absl::StrAppend(&out, "  INVALID because ", reason, "\n");
+    absl::StrAppend(&out, "  INVALID because ", Printable(reason), "\n");
   if (s.verdict == Verdict::kUnderpowered) {
     absl::StrAppend(
         &out, "  too few questions to tell",
@@ -128,14 +128,15 @@ std::string SummaryText(const Analysis& analysis) {
   std::string tags;
   for (const auto& [tag, count] : s.loss_tags) {
     if (tag != "none" && tag != "candidate_higher")
-      absl::StrAppend(&tags, tags.empty() ? "" : ", ", tag, " ", count);
+      absl::StrAppend(&tags, tags.empty() ? "" : ", ", Printable(tag), " ", count);
   }
   if (!tags.empty()) absl::StrAppend(&out, "  losses: ", tags, "\n");
   if (x.judged_twice > 0) {
     absl::StrAppend(&out, "  judge: the two prompts disagree on ", x.judge_disagreements, " of ",
                     x.judged_twice, " answers\n");
   }
-  for (const std::string& warning : analysis.warnings) absl::StrAppend(&out, "  warning: ", warning, "\n");
+  for (const std::string& warning : analysis.warnings)
+    absl::StrAppend(&out, "  warning: ", Printable(warning), "\n");
   return out;
 }
 
@@ -166,16 +167,17 @@ std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& direct
     ++shown;
     auto found = index.find(row.qid);
     const Sample* sample = found == index.end() ? nullptr : &directory.plan.samples[found->second];
-    absl::StrAppend(&out, Printable(row.qid),
-                    sample != nullptr ? absl::StrCat(" (", sample->request_id, ")") : std::string(), "  ",
-                    row.loss_tag.value_or("not scored"), "\n");
+    absl::StrAppend(
+        &out, Printable(row.qid),
+        sample != nullptr ? absl::StrCat(" (", Printable(sample->request_id), ")") : std::string(), "  ",
+        Printable(row.loss_tag.value_or("not scored")), "\n");
     if (sample != nullptr) absl::StrAppend(&out, "  question   ", shown_text(sample->question), "\n");
     for (const std::string& gold : row.gold) absl::StrAppend(&out, "  gold       ", shown_text(gold), "\n");
     size_t width = 9;
-    for (const auto& [label, answer] : row.answers) width = std::max(width, label.size());
+    for (const auto& [label, answer] : row.answers) width = std::max(width, Printable(label).size());
     for (const auto& [label, answer] : row.answers) {
       const std::optional<double>* score = Find(row.scores, label);
-      absl::StrAppend(&out, "  ", Padded(label, width + 2),
+      absl::StrAppend(&out, "  ", Padded(Printable(label), width + 2),
                       score != nullptr && *score ? Fixed3(**score) : std::string("-    "), "  ",
                       answer.empty() ? WhyEmpty(directory, label, sample) : shown_text(answer), "\n");
       if (!options.responses || sample == nullptr) continue;
@@ -186,12 +188,12 @@ std::string ShowText(const std::vector<Row>& rows, const LoadedDirectory& direct
       }
     }
     for (const EvidencePlace& e : row.evidence) {
-      absl::StrAppend(&out, "  evidence   ", e.passage_id, " ", e.origin, ", stored at ", e.stored_position,
-                      ", measured at ", e.measured_position, "\n");
+      absl::StrAppend(&out, "  evidence   ", Printable(e.passage_id), " ", Printable(e.origin),
+                      ", stored at ", e.stored_position, ", measured at ", e.measured_position, "\n");
     }
     if (row.evidence.empty()) out += "  evidence   none found in the passages\n";
     if (row.reuse.kind) {
-      absl::StrAppend(&out, "  reuse      ", *row.reuse.kind, ": ",
+      absl::StrAppend(&out, "  reuse      ", Printable(*row.reuse.kind), ": ",
                       static_cast<int64_t>(row.reuse.prefix_tokens.value_or(0)), " prefix, ",
                       static_cast<int64_t>(row.reuse.blended_tokens.value_or(0)), " blended");
       if (row.reuse.expected_tokens) absl::StrAppend(&out, " of ", *row.reuse.expected_tokens, " expected");
