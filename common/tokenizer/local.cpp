@@ -15,6 +15,7 @@ namespace poolmark::tokenizer {
 namespace {
 
 constexpr uint64_t kMaxFile = 512u << 20;
+constexpr char kEndpointHint[] = "use the engine's tokenize endpoint";  // it renders as the engine does
 
 // The text that the library gave out, freed.
 std::string Take(char* text) {
@@ -50,7 +51,7 @@ class Local final : public Tokenizer {
     char* error = nullptr;
     if (pmtok_render(handle_, list_text.data(), list_text.size(), kwargs_json.data(), kwargs_json.size(),
                      &rendered, &error) != 0) {
-      return InvalidInput(path_, absl::StrCat("rendering the chat template: ", Take(error)));
+      return InvalidInput(path_, absl::StrCat("rendering the chat template: ", Take(error)), kEndpointHint);
     }
     return Encode(Take(rendered));
   }
@@ -64,8 +65,7 @@ class Local final : public Tokenizer {
 
 // chat_template of tokenizer_config.json: a text, or a list of {name, template} with one named "default".
 Result<std::string> TemplateIn(const Json& config, const std::string& where) {
-  if (!config.contains("chat_template"))
-    return NotFound(where, "has no chat_template", "use the engine's tokenize endpoint");
+  if (!config.contains("chat_template")) return NotFound(where, "has no chat_template", kEndpointHint);
   const Json& value = config["chat_template"];
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array()) {
@@ -118,7 +118,7 @@ Result<std::unique_ptr<Tokenizer>> OpenLocal(const std::string& path) {
   char* error = nullptr;
   pmtok_tokenizer* handle = pmtok_open(text.data(), text.size(), jinja.data(), jinja.size(),
                                        globals_text.data(), globals_text.size(), &error);
-  if (handle == nullptr) return InvalidInput(file, Take(error));
+  if (handle == nullptr) return InvalidInput(file, Take(error), kEndpointHint);
   return std::make_unique<Local>(handle, file);
 }
 

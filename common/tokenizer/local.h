@@ -13,7 +13,8 @@ namespace poolmark::tokenizer {
 bool LocalAvailable();
 
 // `path`: a tokenizer.json or the directory that holds it. The chat template comes from chat_template.jinja
-// or tokenizer_config.json beside it.
+// or tokenizer_config.json beside it. Texts count whole whatever truncation or padding the file keeps; a
+// template's strftime_now() tells this machine's local time when the file was opened.
 Result<std::unique_ptr<Tokenizer>> OpenLocal(const std::string& path);
 
 }  // namespace poolmark::tokenizer

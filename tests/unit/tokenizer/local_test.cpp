@@ -2,6 +2,7 @@
 #include "common/tokenizer/local.h"
 
 #include <catch2/catch.hpp>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
@@ -18,6 +19,17 @@ Json Load(const std::string& path) {
   Result<std::string> text = ReadFile(path);
   REQUIRE(text.ok());
   return ParseJson(*text, path).value();
+}
+
+// A tokenizer.json whose tokens are the words between spaces.
+Json WordTokenizer(const Json& vocabulary) {
+  Json file = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"normalizer", nullptr}};
+  file["added_tokens"] = Json::array();
+  file["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
+  file["post_processor"] = nullptr;
+  file["decoder"] = nullptr;
+  file["model"] = {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "[UNK]"}};
+  return file;
 }
 
 std::unique_ptr<http::Server> Serve(
@@ -77,6 +89,84 @@ TEST_CASE("broken tokenizer files are refused with their path") {
   Result<std::unique_ptr<Tokenizer>> opened = OpenLocal(dir.path());
   REQUIRE(!opened.ok());
   CHECK(opened.status().message().find(dir / "tokenizer.json") != std::string::npos);
+}
+
+TEST_CASE("a file's truncation and padding change no count, as with transformers' encode()") {
+  if (!LocalAvailable()) {
+    WARN("skipped: built without the local tokenizer");
+    return;
+  }
+  test::TempDir dir;
+  Json file = WordTokenizer({{"[UNK]", 0}, {"a", 1}, {"b", 2}});
+  REQUIRE(
+      AtomicWriteFile(dir / "tokenizer_config.json", R"({"chat_template": "{{ messages[0]['content'] }} b"})")
+          .ok());
+  for (const bool truncation : {false, true}) {
+    for (const bool padding : {false, true}) {
+      INFO(truncation << padding);
+      file["truncation"] = nullptr;
+      file["padding"] = nullptr;
+      if (truncation)
+        file["truncation"] = {
+            {"direction", "Right"}, {"max_length", 4}, {"strategy", "LongestFirst"}, {"stride", 0}};
+      if (padding)
+        file["padding"] = {{"strategy", {{"Fixed", 16}}},
+                           {"direction", "Right"},
+                           {"pad_to_multiple_of", 8},
+                           {"pad_id", 0},
+                           {"pad_type_id", 0},
+                           {"pad_token", "[UNK]"}};
+      REQUIRE(AtomicWriteFile(dir / "tokenizer.json", file.dump()).ok());
+      auto opened = OpenLocal(dir.path());
+      INFO(opened.status());
+      REQUIRE(opened.ok());
+      CHECK((*opened)->Encode("a b a b a b").value() == TokenIds{1, 2, 1, 2, 1, 2});
+      CHECK((*opened)->Encode("a").value() == TokenIds{1});
+      CHECK((*opened)->EncodeChat({{"user", "a a a a a"}}, "{}").value() == TokenIds{1, 1, 1, 1, 1, 2});
+    }
+  }
+}
+
+TEST_CASE("a chat template may ask for the date; what it cannot have names the endpoint") {
+  if (!LocalAvailable()) {
+    WARN("skipped: built without the local tokenizer");
+    return;
+  }
+  const auto date = [](const char* format) {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    localtime_r(&now, &parts);
+    char text[64];
+    return std::string(text, std::strftime(text, sizeof text, format, &parts));
+  };
+  test::TempDir dir;
+  const auto open = [&](const std::string& chat_template, const Json& vocabulary) {
+    REQUIRE(AtomicWriteFile(dir / "tokenizer.json", WordTokenizer(vocabulary).dump()).ok());
+    REQUIRE(
+        AtomicWriteFile(dir / "tokenizer_config.json", Json({{"chat_template", chat_template}}).dump()).ok());
+    return OpenLocal(dir.path());
+  };
+  // As gpt-oss and Llama 3.1 write it. The date is one word, which stands in the vocabulary.
+  for (const std::string format : {"%Y-%m-%d", "%d_%b_%Y"}) {
+    TokenIds ids;
+    std::string before;
+    do {  // once more when it was midnight meanwhile
+      before = date(format.c_str());
+      auto opened = open("a {{ strftime_now('" + format + "') }}{{ strftime_now('') }}",
+                         {{"[UNK]", 0}, {"a", 1}, {before, 2}});
+      INFO(opened.status());
+      REQUIRE(opened.ok());
+      ids = (*opened)->EncodeChat({{"user", "x"}}, "{}").value();
+    } while (date(format.c_str()) != before);
+    CHECK(ids == TokenIds{1, 2});
+  }
+  for (const char* broken : {"{{ raise_exception('no system prompt') }}", "{{ no_such_function() }}"}) {
+    INFO(broken);
+    auto opened = open(broken, {{"[UNK]", 0}});
+    REQUIRE(opened.ok());
+    CHECK_THAT(std::string((*opened)->EncodeChat({{"user", "x"}}, "{}").status().message()),
+               Catch::Contains("rendering the chat template") && Catch::Contains("tokenize endpoint"));
+  }
 }
 
 TEST_CASE("vLLM's tokenize endpoint takes messages with their template arguments") {

@@ -49,8 +49,34 @@ fn object(json: &str) -> Result<serde_json::Map<String, serde_json::Value>, Stri
     }
 }
 
+/// The moment in local time, as Python's datetime.strftime(), which hands the format to the C library too. Nothing when
+/// the format has a NUL or gives no text of up to 256 bytes.
+fn strftime(format: &str, moment: libc::time_t) -> Option<String> {
+    if format.is_empty() {
+        return Some(String::new());
+    }
+    let format = CString::new(format).ok()?;
+    let mut buffer = [0u8; 256];
+    // SAFETY: both calls are given memory of their types, the buffer's size, and a format that ends with NUL; a tm of
+    // zeros is one.
+    let size = unsafe {
+        let mut parts: libc::tm = std::mem::zeroed();
+        if libc::localtime_r(&moment, &mut parts).is_null() {
+            return None;
+        }
+        libc::strftime(buffer.as_mut_ptr() as *mut c_char, buffer.len(), format.as_ptr(), &parts)
+    };
+    if size == 0 {
+        return None;
+    }
+    String::from_utf8(buffer[..size].to_vec()).ok()
+}
+
 fn open(json: &str, jinja: &str, globals: &str) -> Result<PmTokenizer, String> {
-    let tokenizer: Tokenizer = json.parse().map_err(|e| format!("not a tokenizer: {e}"))?;
+    let mut tokenizer: Tokenizer = json.parse().map_err(|e| format!("not a tokenizer: {e}"))?;
+    // A file keeps what was last used with it; as transformers' encode() without arguments, texts count whole.
+    tokenizer.with_truncation(None).map_err(|e| format!("switching truncation off: {e}"))?;
+    tokenizer.with_padding(None);
     let mut environment = Environment::new();
     // As transformers compiles chat templates.
     environment.set_trim_blocks(true);
@@ -58,6 +84,13 @@ fn open(json: &str, jinja: &str, globals: &str) -> Result<PmTokenizer, String> {
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
+    });
+    // One moment for as long as the tokenizer is open: equal requests render alike.
+    let opened_at = unsafe { libc::time(std::ptr::null_mut()) }; // SAFETY: null asks for the value alone
+    environment.add_function("strftime_now", move |format: String| -> Result<String, Error> {
+        strftime(&format, opened_at).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidOperation, format!("strftime_now: no date in the format '{format}'"))
+        })
     });
     environment
         .add_template_owned(TEMPLATE, jinja.to_string())
