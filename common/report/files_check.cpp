@@ -9,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/load/recompute.h"
+#include "common/report/gap_chart.h"
 #include "common/results/inputs_file.h"
 #include "common/results/layout.h"
 
@@ -146,32 +147,42 @@ void CheckJobFiles(const results::Directory& directory, Problems* problems) {
   CheckCycles(directory, problems);
 }
 
-void CheckLoadFiles(const results::Directory& directory, const results::RepeatFile& repeat,
-                    Problems* problems, std::vector<Difference>* differences) {
+GapPoints CheckLoadFiles(const results::Directory& directory, const results::RepeatFile& repeat,
+                         Problems* problems, std::vector<Difference>* differences) {
   const std::string name = results::DirectoryOf(repeat);
   const std::string path = JoinPath(directory.path, name), file = JoinPath(name, "load.json");
   if (!FileExists(JoinPath(directory.path, file))) {
     problems->push_back({file, std::string(kNotAgain) + "it is missing"});
     if (!FileExists(JoinPath(path, "timeline.jsonl")))
       problems->push_back({JoinPath(name, "timeline.jsonl"), "is missing"});
-    return;
+    return {};
   }
   auto load = load::ReadLoad(path);
   if (!load.ok()) {
     problems->push_back({file, kNotAgain + std::string(load.status().message())});
-    return;
+    return {};
   }
   CheckTimeline(directory, name, *load, problems);
   const Status again = load::RecomputeLoad(
       path, [](const load::RequestRecord&) {}, &*load);
   if (!again.ok()) {
     problems->push_back({file, kNotAgain + std::string(again.message())});
-    return;
+    return {};
   }
   for (size_t i = 0; i < std::min(load->differences.size(), kMaxDifferences); ++i) {
     const auto& one = load->differences[i];
     differences->push_back({file, one.path, one.stored, one.computed});
   }
+  return GapCurve(load->records);
+}
+
+GapPoints GapsOfRepeat(const results::Directory& directory, const results::RepeatFile& repeat) {
+  const std::string path = JoinPath(directory.path, results::DirectoryOf(repeat));
+  auto load = load::ReadLoad(path);
+  if (!load.ok()) return {};
+  const Status read = load::RecomputeLoad(
+      path, [](const load::RequestRecord&) {}, &*load);
+  return read.ok() ? GapCurve(load->records) : GapPoints();
 }
 
 }  // namespace poolmark::report

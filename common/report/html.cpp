@@ -9,6 +9,7 @@
 #include "common/report/assets.h"
 #include "common/report/charts.h"
 #include "common/report/format.h"
+#include "common/report/gap_chart.h"
 #include "common/report/headline.h"
 #include "common/report/load_timeline.h"
 #include "common/report/sections.h"
@@ -144,6 +145,7 @@ std::string ReportPage(const Recomputed& job) {
                WorkloadConcerns(workload, job.summary) + HeadlineChanges(workload, job.summary) +
                "<div class=\"charts\">";
     std::vector<Chart> drawn = ChartsOf(workload, job.summary, job.repeats);
+    drawn.push_back(GapChart(workload, job));
     drawn.push_back(LoadTimeline(workload, job));
     std::erase_if(drawn, [](const Chart& chart) { return !HasData(chart); });
     for (Chart& chart : drawn) {

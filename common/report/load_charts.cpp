@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/base/files.h"
+#include "common/report/gap_chart.h"
 #include "common/report/load_report.h"
 #include "common/report/load_timeline.h"
 #include "common/stats/percentile_curve.h"
@@ -25,19 +26,6 @@ Points Curve(const LoadReport& report, Get get) {
   }
   std::sort(values.begin(), values.end());
   return stats::PercentileCurve(values);
-}
-
-// Gaps are kept as counts in buckets 0.1 % wide.
-Points GapCurve(const LoadReport& report) {
-  const load::Accumulator& records = report.load.records;
-  Points points;
-  if (records.gap_count == 0) return points;
-  const auto at = [&](double share) {
-    points.emplace_back(share, load::GapPercentile(records, share).value_or(0) / 1e9);
-  };
-  for (int i = 0; i < 100; ++i) at(i / 100.0);
-  for (const double share : {0.995, 0.999, 1.0}) at(share);
-  return points;
 }
 
 Chart Lines(const std::string& name, const std::string& x, const std::string& x_unit, const std::string& y,
@@ -83,7 +71,7 @@ Chart TtftChart(const LoadReport& report) {
 
 Chart GapChart(const LoadReport& report) {
   Chart gaps = Percentiles("Inter-token latency", "Gap between output events", "gaps");
-  Add(&gaps, "inter-token latency", GapCurve(report));
+  Add(&gaps, "inter-token latency", GapCurve(report.load.records));
   Chart tokens = Percentiles("Time per output token", "Time per output token");
   Add(&tokens, "time per output token",
       Curve(report, [](const RequestFigures& r) { return r.time_per_output_token; }));

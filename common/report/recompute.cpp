@@ -180,7 +180,9 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
       if (!unlike.ok()) return unlike.status();
       for (const std::string& line : *unlike) out.problems.push_back({directory, line});
     }
-    if (options.check_sums) CheckLoadFiles(out.directory, stored, &out.problems, &out.differences);
+    auto gaps = options.check_sums ? CheckLoadFiles(out.directory, stored, &out.problems, &out.differences)
+                                   : GapsOfRepeat(out.directory, stored);
+    if (!gaps.empty()) out.gap_curves[directory] = std::move(gaps);
     const std::string requests = JoinPath(JoinPath(path, directory), results::kRequestsFile);
     auto figures = results::ComputeRepeat(again.facts, requests, &pairs[directory]);
     if (figures.ok()) {

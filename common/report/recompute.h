@@ -2,7 +2,9 @@
 // verdicts from the stored evidence, the summary from both; and where that differs from what is stored. Pure
 // but for reading.
 #pragma once
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/results/directory.h"
@@ -22,7 +24,9 @@ struct Recomputed {
   results::SummaryFile summary;         // computed again
   std::vector<Difference> differences;  // at most kMaxDifferences a file
   std::vector<results::Problem> problems;  // files that could not be read or checked
-  std::vector<std::string> checked;        // what was recomputed, for the reader
+  // By directory of the repeat: share of the pooled gaps between output events to seconds.
+  std::map<std::string, std::vector<std::pair<double, double>>> gap_curves;
+  std::vector<std::string> checked;  // what was recomputed, for the reader
 };
 
 inline constexpr size_t kMaxDifferences = 20;

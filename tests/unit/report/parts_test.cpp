@@ -1,4 +1,5 @@
 // Parts of the pages: figures as texts, charts with their choices, changes as a picture, the plan.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -9,8 +10,11 @@
 #include "common/report/drawing.h"
 #include "common/report/forest.h"
 #include "common/report/format.h"
+#include "common/report/gap_chart.h"
 #include "common/report/headline.h"
+#include "common/report/html.h"
 #include "common/report/load_timeline.h"
+#include "common/results/layout.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/results/example.h"
 
@@ -171,6 +175,31 @@ TEST_CASE("jobs of one id are told apart on the page of a comparison") {
   const std::string page = ComparisonPage(*comparison);
   CHECK_THAT(page, Catch::Contains("B:cand against A:cand") && Catch::Contains("B:base against A:base"));
   CHECK_THAT(page, Catch::Contains("id=\"ttft-code\"") && Catch::Contains("id=\"percentiles-code\""));
+}
+
+TEST_CASE("the pooled gaps of each repeat are drawn, with checks and without") {
+  test::TempDir dir;
+  test::WriteExample(dir.path());
+  for (const bool check : {true, false}) {
+    const auto job = Recompute(dir.path(), {.check_sums = check});
+    REQUIRE(job.ok());
+    const Chart chart = GapChart("code", *job);
+    REQUIRE(chart.series.size() == 6);  // two stacks, three repeats
+    for (const Series& series : chart.series) {
+      CHECK(series.points.size() == 103);
+      CHECK(std::is_sorted(series.points.begin(), series.points.end()));
+      CHECK(series.points.back().first == 1);
+    }
+    // The curve and the stored figure are of the same gaps.
+    const auto& points = job->gap_curves.at("points/base/code-c4/repeat_1");
+    const auto& first = *std::find_if(job->repeats.begin(), job->repeats.end(), [](const auto& repeat) {
+      return results::DirectoryOf(repeat) == "points/base/code-c4/repeat_1";
+    });
+    CHECK(points[99].second == Approx((*first.figures.requests.itl).p99).epsilon(1.0 / 1024));
+    CHECK(points[50].second == Approx((*first.figures.requests.itl).p50).epsilon(1.0 / 1024));
+    CHECK_FALSE(HasData(GapChart("other", *job)));
+  }
+  CHECK(ReportPage(*Recompute(dir.path())).find("pooled-gaps-code") != std::string::npos);
 }
 
 TEST_CASE("the load's timeline is drawn as far as it can be read, and a long one keeps its mean") {
