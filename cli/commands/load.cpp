@@ -105,7 +105,7 @@ void AddLoad(CLI::App& app, int& exit_code) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   load->add_option("--loops", a.loops,
-                   "Event loops (threads); 0: one for every 10 000 users or 2 000 requests/s, at most one "
+                   "Event loops (threads); 0: one for every 1 000 users or 2 000 requests/s, at most one "
                    "for each core")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();

@@ -90,7 +90,7 @@ Status CheckConnections(const LoadOptions& o, int processes) {
 }
 
 int DefaultLoops(const LoadOptions& o, int cores, int processes) {
-  constexpr double kUsers = 10'000, kRequestsPerSecond = 2'000;
+  constexpr double kUsers = 1'000, kRequestsPerSecond = 2'000;
   const double parts = std::max(1.0, static_cast<double>(o.workers) * processes);
   double wanted = 1;
   if (o.mode == LoadOptions::Mode::kClosed) wanted = o.users / parts / kUsers;

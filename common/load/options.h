@@ -85,7 +85,7 @@ constexpr uint32_t ShareOf(uint32_t total, uint32_t index, uint32_t count) {
 Status CheckConnections(const LoadOptions& options, int processes);
 
 // One loop carries tens of thousands of requests a second, and on a machine that it shares with others it is
-// more punctual than several: one for every 10 000 users or 2 000 requests a second of this process's part,
+// more punctual than several: one for every 1 000 users or 2 000 requests a second of this process's part,
 // at most its share of the cores (docs/performance.md has the figures).
 int DefaultLoops(const LoadOptions& options, int cores, int processes);
 

@@ -62,12 +62,16 @@ TEST_CASE("a closed loop has a connection for each user of a process, or is refu
 
 TEST_CASE("a load has as many event loops as it needs and no more than cores") {
   LoadOptions closed;
-  closed.users = 1024;
+  closed.users = 512;
   CHECK(DefaultLoops(closed, 16, 1) == 1);
+  closed.users = 1024;
+  CHECK(DefaultLoops(closed, 16, 1) == 2);
   closed.users = 25'000;
-  CHECK(DefaultLoops(closed, 16, 1) == 3);
+  CHECK(DefaultLoops(closed, 16, 1) == 16);
   CHECK(DefaultLoops(closed, 2, 1) == 2);
-  CHECK(DefaultLoops(closed, 16, 8) == 1);
+  CHECK(DefaultLoops(closed, 16, 8) == 2);
+  closed.users = 2'500;
+  CHECK(DefaultLoops(closed, 16, 1) == 3);
   closed.workers = 2;
   CHECK(DefaultLoops(closed, 16, 1) == 2);
   LoadOptions open;
