@@ -75,7 +75,13 @@ Result<v1::Job> Store::Insert(const v1::SubmitJobRequest& request, const std::st
     POOLMARK_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
     const Nanoseconds wall = clock_->Wall();
     stored.request = request;
-    stored.job.set_id(NewJobId(wall));
+    // Jobs of one second share all but 16 bits of their ids.
+    for (bool taken = true; taken;) {
+      stored.job.set_id(NewJobId(wall));
+      POOLMARK_ASSIGN_OR_RETURN(Statement find, db_->Prepare("SELECT 1 FROM jobs WHERE id=?"));
+      find.Text(stored.job.id());
+      POOLMARK_ASSIGN_OR_RETURN(taken, find.Step());
+    }
     stored.job.set_name(request.name());
     stored.job.set_owner(owner);
     stored.job.set_state(v1::JOB_STATE_SUBMITTED);

@@ -2,6 +2,7 @@
 #include "controller/jobs/store.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "common/base/files.h"
 #include "controller/jobs/sqlite.h"
@@ -45,6 +46,19 @@ struct Fixture {
     REQUIRE(applied->has_value());
   }
 };
+
+TEST_CASE("jobs of one second all get an id of their own") {
+  Fixture f;
+  std::set<std::string> ids;
+  // 16 bits tell them apart: of a thousand, two would be the same but for one time in two thousand.
+  for (int i = 0; i < 1000; ++i) {
+    auto job = f.store->Insert({}, "ada", "digest", {}, 0);
+    INFO(job.status());
+    REQUIRE(job.ok());
+    ids.insert(job->id());
+  }
+  CHECK(ids.size() == 1000);
+}
 
 TEST_CASE("a transition and its event survive a re-open, and events number on without a gap") {
   Fixture f;
