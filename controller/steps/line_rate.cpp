@@ -47,11 +47,12 @@ class LineServer {
   bool started_ = false;
 };
 
-std::string DeviceOf(const JobRun& run, const std::string& machine) {
+// Those that the pool file names, or the plan for it.
+std::vector<std::string> DevicesOf(const JobRun& run, const std::string& machine) {
   for (const spec::MachineSpec& spec : run.job->pool.machines) {
-    if (spec.name == machine && !spec.rdma_devices.empty()) return spec.rdma_devices.front();
+    if (spec.name == machine) return spec.rdma_devices;
   }
-  return "";
+  return {};
 }
 
 v1::MeasureLineRequest Base(const JobRun& run, const KvLink& link, v1::LineKind kind) {
@@ -90,21 +91,34 @@ Status MeasureTcp(JobRun* run, LineRate* rate) {
   return absl::OkStatus();
 }
 
+// One card after another, each against the same one of the other machine: two at once would share what is
+// behind them, and one card says nothing of the others. Their sum is what the pair has.
 Status MeasureRdma(JobRun* run, LineRate* rate) {
-  for (v1::LineKind kind : {v1::LINE_KIND_IB_WRITE_BW, v1::LINE_KIND_IB_WRITE_LAT}) {
-    v1::MeasureLineRequest request = Base(*run, rate->link, kind);
-    request.set_rdma_device(DeviceOf(*run, rate->link.to));
-    LineServer server(run, rate->link, request);
-    POOLMARK_RETURN_IF_ERROR(server.Start());
-    request.set_rdma_device(DeviceOf(*run, rate->link.from));
-    POOLMARK_ASSIGN_OR_RETURN(auto answer, Call(run, rate->link.from, request, "client"));
-    rate->rdma_tool = answer.tool();
-    if (answer.has_bits_per_second()) {
-      rate->rdma_bits_per_second = answer.bits_per_second();
-      rate->rdma_ratios = RatiosOf(answer);
+  auto from = DevicesOf(*run, rate->link.from), to = DevicesOf(*run, rate->link.to);
+  rate->rdma_cards = static_cast<uint32_t>(std::max<size_t>(1, std::min(from.size(), to.size())));
+  from.resize(rate->rdma_cards);  // without a name the tool takes the first that it finds
+  to.resize(rate->rdma_cards);
+  for (uint32_t card = 0; card < rate->rdma_cards; ++card) {
+    for (v1::LineKind kind : {v1::LINE_KIND_IB_WRITE_BW, v1::LINE_KIND_IB_WRITE_LAT}) {
+      if (kind == v1::LINE_KIND_IB_WRITE_LAT && card > 0) continue;
+      v1::MeasureLineRequest request = Base(*run, rate->link, kind);
+      request.set_rdma_device(to[card]);
+      LineServer server(run, rate->link, request);
+      POOLMARK_RETURN_IF_ERROR(server.Start());
+      request.set_rdma_device(from[card]);
+      POOLMARK_ASSIGN_OR_RETURN(auto answer, Call(run, rate->link.from, request, "client"));
+      rate->rdma_tool = answer.tool();
+      if (answer.has_bits_per_second()) {
+        rate->rdma_bits_per_second = rate->rdma_bits_per_second.value_or(0) + answer.bits_per_second();
+        // Each run moves the counters of its own card.
+        for (const auto& [device, ratio] : RatiosOf(answer)) {
+          double& most = rate->rdma_ratios[device];
+          most = std::max(most, ratio);
+        }
+      }
+      if (answer.has_latency_p50_us()) rate->rdma_latency_p50_us = answer.latency_p50_us();
+      if (answer.has_latency_p99_us()) rate->rdma_latency_p99_us = answer.latency_p99_us();
     }
-    if (answer.has_latency_p50_us()) rate->rdma_latency_p50_us = answer.latency_p50_us();
-    if (answer.has_latency_p99_us()) rate->rdma_latency_p99_us = answer.latency_p99_us();
   }
   return absl::OkStatus();
 }
@@ -125,6 +139,7 @@ std::string EvidenceOf(const LineRate& rate) {
   if (rate.rdma_bits_per_second)
     absl::StrAppend(&text, "; ", rate.rdma_tool.name(), " ", rate.rdma_tool.version(), ": ",
                     FormatBitRate(*rate.rdma_bits_per_second));
+  if (rate.rdma_cards > 1) absl::StrAppend(&text, " over ", rate.rdma_cards, " cards");
   if (rate.rdma_latency_p50_us && rate.rdma_latency_p99_us)
     absl::StrAppend(&text, absl::StrFormat("; latency %.2f us (P50), %.2f us (P99)",
                                            *rate.rdma_latency_p50_us, *rate.rdma_latency_p99_us));

@@ -15,7 +15,8 @@ struct LineRate {
   std::optional<double> bits_per_second;  // iperf3: received goodput, best run
   uint32_t streams = 0;                   // of the best run
   std::vector<double> runs;
-  std::optional<double> rdma_bits_per_second;
+  std::optional<double> rdma_bits_per_second;  // of all cards
+  uint32_t rdma_cards = 0;
   std::optional<double> rdma_latency_p50_us;
   std::optional<double> rdma_latency_p99_us;
   std::map<std::string, double> tcp_ratios;  // device -> bytes counted for one of payload (calibration.h)

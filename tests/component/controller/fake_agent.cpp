@@ -178,7 +178,16 @@ Result<v1::MeasureLineResponse> FakeAgent::MeasureLine(const v1::MeasureLineRequ
                                                        std::stop_token stop) {
   POOLMARK_RETURN_IF_ERROR(Enter("MeasureLine", request.lease(), stop));
   v1::MeasureLineResponse response;
+  if (request.kind() == v1::LINE_KIND_IB_WRITE_LAT) {
+    response.set_latency_p50_us(2);
+    response.set_latency_p99_us(3);
+    return response;
+  }
   response.set_bits_per_second(1e9);
+  response.set_payload_bytes(1e9);
+  const std::string device =
+      request.rdma_device().empty() ? "net:eth0" : absl::StrCat("rdma:", request.rdma_device());
+  (*response.mutable_sent_by_device())[device] = 1e9;
   response.mutable_tool()->set_name("iperf3");
   return response;
 }
