@@ -68,12 +68,16 @@ struct LoopLive {
 
   // Requests in flight times nanoseconds, until `time` of the load.
   uint64_t InFlightIntegral(int64_t time) const {
-    for (;;) {
+    // Half of a change is of a process that was stopped or killed within it: a figure that is off by one
+    // request, and no wait for ever.
+    constexpr int kTries = 10'000;
+    for (int tries = 0;; ++tries) {
       const uint32_t version = in_flight_version.load(std::memory_order_acquire);
       const uint64_t sum = in_flight_nanoseconds.load(std::memory_order_acquire);
       const int64_t open = time - in_flight_since.load(std::memory_order_acquire);
       const uint64_t now = in_flight.load(std::memory_order_acquire);
-      if (version % 2 == 1 || version != in_flight_version.load(std::memory_order_relaxed)) continue;
+      const bool torn = version % 2 == 1 || version != in_flight_version.load(std::memory_order_relaxed);
+      if (torn && tries < kTries) continue;
       return sum + (open > 0 ? now * static_cast<uint64_t>(open) : 0);
     }
   }
