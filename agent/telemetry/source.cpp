@@ -9,6 +9,7 @@
 #include "agent/telemetry/host_readers.h"
 #include "agent/telemetry/redis_info.h"
 #include "common/base/json.h"
+#include "common/prom/totals.h"
 
 namespace poolmark::agent {
 namespace {
@@ -43,6 +44,7 @@ Reading ReadingOf(std::string_view text, const prom::Dialect& dialect, const std
     }
     points.Add(sample.name, sample.labels, sample.value);
   }
+  for (const std::string& name : prom::DeclaredWithoutSample(*page)) points.Add(name, {}, 0);
   reading.points = points.Take();
   return reading;
 }

@@ -30,6 +30,23 @@ std::vector<std::string> KeysOf(const std::string& name, const Labels& labels) {
   return keys;
 }
 
+std::vector<std::string> DeclaredWithoutSample(const Page& page) {
+  std::set<std::string_view> counters;
+  for (const Family& family : page.families) {
+    if (family.type == "counter") counters.insert(family.name);
+  }
+  for (const Sample& sample : page.samples) {
+    counters.erase(sample.name);
+    // OpenMetrics declares a counter without the ending of its samples.
+    if (sample.name.ends_with("_total"))
+      counters.erase(std::string_view(sample.name).substr(0, sample.name.size() - 6));
+  }
+  std::vector<std::string> names;
+  for (const std::string_view name : counters)
+    names.push_back(std::string(name) + (name.ends_with("_total") ? "" : "_total"));
+  return names;
+}
+
 Totals TotalsOf(const Page& page) {
   // A level may fall without any restart (llama.cpp's tokens per second, vLLM's running requests).
   std::set<std::string> levels;
@@ -41,6 +58,7 @@ Totals TotalsOf(const Page& page) {
     if (!std::isfinite(sample.value) || levels.count(sample.name) != 0) continue;
     for (const std::string& key : KeysOf(sample.name, sample.labels)) totals[key] += sample.value;
   }
+  for (const std::string& name : DeclaredWithoutSample(page)) totals.try_emplace(name, 0);
   return totals;
 }
 

@@ -12,6 +12,9 @@ namespace poolmark::prom {
 
 using Totals = std::map<std::string, double>;
 Totals TotalsOf(const Page& page);
+// Counters that the page declares and of which no sample stands there: a labelled family before its first
+// event. They are 0.
+std::vector<std::string> DeclaredWithoutSample(const Page& page);
 // The keys of one sample in Totals.
 std::vector<std::string> KeysOf(const std::string& name, const Labels& labels);
 // after - before. A key that is new counts from 0: engines make series at their first event.

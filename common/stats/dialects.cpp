@@ -191,42 +191,71 @@ Measured<TokenSources> DialectReader::ReadSglang() {
   const TierPlace storage =
       facts_.second_level != TierPlace::kNone ? facts_.second_level : TierPlace::kStorage;
   TokenSources sources;
+  const auto prompt = Get("sglang:prompt_tokens_total");
   const std::string effective = "sglang:prefill_effective_tokens_total{mode=";
   if (const auto input = Get(effective + "input}")) {
-    sources.computed = *input;
-    sources.gpu = Get(effective + "device_hit}").value_or(0);
-    sources.host = Get(effective + "host_hit}").value_or(0);
+    const double device = Get(effective + "device_hit}").value_or(0);
+    const double host = Get(effective + "host_hit}").value_or(0);
     const double stored = Get(effective + "storage_hit}").value_or(0);
-    sources.prompt = sources.computed + sources.gpu + sources.host + stored;
-    Place(storage, stored, &sources, "");
-    return sources;
-  }
-  const auto prompt = Get("sglang:prompt_tokens_total");
-  if (!prompt) return Missing("sglang:prompt_tokens_total");
-  sources.prompt = *prompt;
-  const std::string cached = "sglang:cached_tokens_total";
-  double all = 0;
-  for (const auto& [series, change] : facts_.deltas) {
-    if (!series.starts_with(cached)) continue;
-    out_.series.push_back(series);
-    all += change;
-    const std::string source = series.size() > cached.size() ? series.substr(cached.size()) : "";
-    if (source == "{cache_source=device}") {
-      sources.gpu += change;
-    } else if (source == "{cache_source=host}") {
-      sources.host += change;
-    } else if (source.starts_with("{cache_source=storage")) {
-      Place(storage, change, &sources, "");
-    } else if (facts_.external_tiers.empty()) {
-      sources.gpu += change;  // no split, and nothing but the GPU to come from
-    } else {
-      Place(TierPlace::kNone, change, &sources, "this SGLang gives cached tokens without their source");
+    const double all = *input + device + host + stored;
+    // Prompts were finished and none was scheduled: this build does not count at schedule time.
+    if (all > 0 || prompt.value_or(0) <= 0) {
+      sources.prompt = all;
+      sources.computed = *input;
+      sources.gpu = device;
+      sources.host = host;
+      Place(storage, stored, &sources, "");
+      return sources;
     }
   }
-  // Prompt and cached tokens are of the same event (the request's end), so the rest was computed.
-  sources.computed =
-      Get("sglang:uncached_prompt_tokens_histogram_sum").value_or(std::max(0.0, *prompt - all));
+  if (!prompt) return Missing("sglang:prompt_tokens_total");
+  sources.prompt = *prompt;
+  const auto cached = ReadSglangCached(storage, &sources);
+  if (const auto computed = Get("sglang:uncached_prompt_tokens_histogram_sum")) {
+    sources.computed = *computed;
+  } else if (cached) {
+    // Prompt and cached tokens are of the same event (the request's end), so the rest was computed.
+    sources.computed = std::max(0.0, *prompt - *cached);
+  } else {
+    Note(
+        "this SGLang gives neither cached nor computed tokens: where its prompt tokens came from is unknown");
+  }
   return sources;
+}
+
+std::optional<double> DialectReader::ReadSglangCached(TierPlace storage, TokenSources* sources) {
+  const std::string family = "sglang:cached_tokens_total";
+  const std::string part = family + "{cache_source=";
+  double all = 0;
+  bool split = false;
+  const auto place_unsplit = [&](double change) {
+    if (facts_.external_tiers.empty()) {
+      sources->gpu += change;  // no split, and nothing but the GPU to come from
+    } else {
+      Place(TierPlace::kNone, change, sources, "this SGLang gives cached tokens without their source");
+    }
+  };
+  for (auto at = facts_.deltas.lower_bound(part); at != facts_.deltas.end(); ++at) {
+    const auto& [series, change] = *at;
+    if (!series.starts_with(part)) break;
+    split = true;
+    out_.series.push_back(series);
+    all += change;
+    const std::string source = series.substr(part.size());
+    if (source == "device}") {
+      sources->gpu += change;
+    } else if (source == "host}") {
+      sources->host += change;
+    } else if (source.starts_with("storage")) {
+      Place(storage, change, sources, "");
+    } else {
+      place_unsplit(change);  // "total": requests without a breakdown, no sum of the others
+    }
+  }
+  if (split) return all;  // the plain name is their sum
+  const auto unsplit = Get(family);
+  if (unsplit) place_unsplit(*unsplit);
+  return unsplit;
 }
 
 Measured<TokenSources> DialectReader::ReadTensorRt() {

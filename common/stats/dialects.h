@@ -22,6 +22,8 @@ class DialectReader {
  private:
   Measured<TokenSources> ReadVllm();
   Measured<TokenSources> ReadSglang();
+  // Adds the cached tokens to their places; their sum, or nothing where SGLang does not give them.
+  std::optional<double> ReadSglangCached(TierPlace storage, TokenSources* sources);
   Measured<TokenSources> ReadTensorRt();
   Measured<TokenSources> ReadLlamaCpp();
 

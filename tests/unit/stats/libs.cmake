@@ -1,0 +1,1 @@
+list(APPEND _libs poolmark_prom)
