@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
+#include <set>
 
 #include "common/results/requests_file.h"
 #include "common/stats/kv_bytes.h"
@@ -86,6 +88,11 @@ void FillCaches(const RepeatFacts& facts, RepeatFigures* out) {
     }
     mean += *cache.usage_mean * *cache.capacity_tokens;  // a big cache weighs more than a small one
     peak = std::max(peak, *cache.usage_peak);
+  }
+  for (const stats::EngineFacts& engine : facts.engines) {
+    const bool known = std::any_of(facts.caches.begin(), facts.caches.end(),
+                                   [&](const CacheFacts& cache) { return cache.process == engine.process; });
+    if (!known) missing += (missing.empty() ? "" : "; ") + engine.process + ": its cache was not read";
   }
   if (facts.caches.empty()) missing = "no engine reports the size of its cache";
   if (!missing.empty()) {
@@ -210,25 +217,59 @@ LinkFigures JudgeLink(const LinkAgreement& link) {
   return out;
 }
 
-void FillEnergy(const RepeatFacts& facts, RepeatFigures* out) {
+// Every machine of the pool, whether it reports power or not.
+std::vector<stats::MachinePower> MachinesOf(const RepeatFacts& facts) {
+  std::set<std::string> names;
+  for (const auto& series : facts.power) names.insert(series.machine);
+  for (const auto& engine : facts.engines) names.insert(engine.machine);
+  for (const auto& silence : facts.evidence.silences) names.insert(silence.machine);
+  for (const auto& clock : facts.evidence.clocks) names.insert(clock.machine);
   std::vector<stats::MachinePower> machines;
-  for (const PowerSeries& series : facts.power) {
-    auto at = std::find_if(machines.begin(), machines.end(),
-                           [&](const auto& machine) { return machine.machine == series.machine; });
-    if (at == machines.end()) {
-      machines.push_back({});
-      machines.back().machine = series.machine;
-      at = machines.end() - 1;
+  for (const std::string& name : names) {
+    machines.emplace_back();
+    machines.back().machine = name;
+  }
+  return machines;
+}
+
+// Which GPU a power series is of: a card that is cut into instances stands on the page once for each.
+std::string GpuOf(const std::string& series) {
+  for (const std::string_view label : {",UUID=", ",uuid=", ",gpu_uuid=", ",gpu_id="}) {
+    const size_t at = series.find(label);
+    if (at == std::string::npos) continue;
+    const size_t value = at + label.size();
+    return series.substr(value, series.find(',', value) - value);
+  }
+  return series;
+}
+
+void FillEnergy(const RepeatFacts& facts, RepeatFigures* out) {
+  std::vector<stats::MachinePower> machines = MachinesOf(facts);
+  for (stats::MachinePower& machine : machines) {
+    // Series of another name are of the same GPUs: the name with the most of them counts.
+    std::map<std::string, std::map<std::string, std::vector<stats::Sample>>> gpus;
+    for (const PowerSeries& series : facts.power) {
+      if (series.machine != machine.machine) continue;
+      std::vector<stats::Sample> samples;
+      for (const auto& [time, watts] : series.watts)
+        samples.push_back({Nanoseconds(std::llround(time * 1e9)), watts});
+      if (series.kind == "gpu") {
+        gpus[series.series.substr(0, series.series.find(','))].try_emplace(GpuOf(series.series),
+                                                                           std::move(samples));
+      } else {
+        auto& node = series.kind == "bmc" ? machine.bmc : machine.telemetry;
+        if (node.empty()) node = std::move(samples);
+      }
     }
-    std::vector<stats::Sample> samples;
-    for (const auto& [time, watts] : series.watts)
-      samples.push_back({Nanoseconds(std::llround(time * 1e9)), watts});
-    if (series.kind == "bmc")
-      at->bmc = std::move(samples);
-    else if (series.kind == "telemetry")
-      at->telemetry = std::move(samples);
-    else
-      at->gpus.push_back(std::move(samples));
+    const std::map<std::string, std::vector<stats::Sample>>* most = nullptr;
+    const auto read = [](const auto& family) {
+      return std::count_if(family.begin(), family.end(), [](const auto& gpu) { return !gpu.second.empty(); });
+    };
+    for (const auto& [name, family] : gpus) {
+      if (most == nullptr || read(family) > read(*most)) most = &family;
+    }
+    if (most == nullptr) continue;
+    for (const auto& [gpu, samples] : *most) machine.gpus.push_back(samples);
   }
   std::vector<stats::SwitchPower> switches;
   for (const auto& power : facts.switch_power)

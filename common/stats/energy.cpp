@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include "common/stats/summary.h"
 
@@ -9,6 +10,8 @@ namespace poolmark::stats {
 namespace {
 
 constexpr Nanoseconds kGap = std::chrono::seconds(30);
+// Joules of less than this share of the window are not held against the tokens of all of it.
+constexpr double kWholeWindow = 0.95;
 
 double Seconds(Nanoseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -40,40 +43,53 @@ Measured<Joules> Integrate(const std::vector<Sample>& watts, Nanoseconds from, N
   return out;
 }
 
-MachineEnergy EnergyOf(const MachinePower& power, Nanoseconds from, Nanoseconds to) {
-  MachineEnergy out;
-  out.machine = power.machine;
-  out.kind = PowerKind::kBmc;
-  out.energy = Integrate(power.bmc, from, to);
-  if (out.energy.has_value()) return out;
-  out.kind = PowerKind::kTelemetry;
-  out.energy = Integrate(power.telemetry, from, to);
-  if (out.energy.has_value()) return out;
-  out.kind = PowerKind::kGpus;
+namespace {
+
+bool CoversWindow(const Joules& energy, Nanoseconds from, Nanoseconds to) {
+  return energy.covered_seconds >= kWholeWindow * Seconds(to - from);
+}
+
+Measured<Joules> OfGpus(const MachinePower& power, Nanoseconds from, Nanoseconds to) {
+  if (power.gpus.empty()) return NotMeasured{"the machine reports no power"};
   Joules sum;
-  bool all = !power.gpus.empty();
-  for (const auto& gpu : power.gpus) {
-    const auto one = Integrate(gpu, from, to);
-    all = all && one.has_value();
-    if (!one.has_value()) continue;
+  for (size_t i = 0; i < power.gpus.size(); ++i) {
+    const auto one = Integrate(power.gpus[i], from, to);
+    if (!one.has_value()) return NotMeasured{"not every GPU reported its power"};
     sum.joules += (*one).joules;
-    sum.covered_seconds = sum.covered_seconds == 0 ? (*one).covered_seconds
-                                                   : std::min(sum.covered_seconds, (*one).covered_seconds);
+    sum.covered_seconds =
+        i == 0 ? (*one).covered_seconds : std::min(sum.covered_seconds, (*one).covered_seconds);
   }
-  if (all) {
-    out.energy = sum;
-  } else {
-    out.energy =
-        NotMeasured{power.gpus.empty() ? "the machine reports no power" : "not every GPU reported its power"};
+  return sum;
+}
+
+std::string Text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", seconds);
+  return text;
+}
+
+}  // namespace
+
+MachineEnergy EnergyOf(const MachinePower& power, Nanoseconds from, Nanoseconds to) {
+  const MachineEnergy kinds[] = {{power.machine, PowerKind::kBmc, Integrate(power.bmc, from, to)},
+                                 {power.machine, PowerKind::kTelemetry, Integrate(power.telemetry, from, to)},
+                                 {power.machine, PowerKind::kGpus, OfGpus(power, from, to)}};
+  const MachineEnergy* best = nullptr;
+  for (const MachineEnergy& kind : kinds) {
+    if (!kind.energy.has_value()) continue;
+    if (CoversWindow(*kind.energy, from, to)) return kind;
+    if (best == nullptr || (*kind.energy).covered_seconds > (*best->energy).covered_seconds) best = &kind;
   }
-  return out;
+  if (best != nullptr) return *best;
+  // Of the best kind that the machine has at all, why it gave nothing.
+  return !power.bmc.empty() ? kinds[0] : !power.telemetry.empty() ? kinds[1] : kinds[2];
 }
 
 EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vector<SwitchPower>& switches,
                      Nanoseconds from, Nanoseconds to, double output_tokens) {
   EnergyFigures out;
   double joules = 0;
-  std::string missing, no_node;
+  std::string missing, no_node, partly;
   for (const MachinePower& power : machines) {
     out.machines.push_back(EnergyOf(power, from, to));
     const MachineEnergy& energy = out.machines.back();
@@ -82,6 +98,9 @@ EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vecto
       continue;
     }
     joules += (*energy.energy).joules;
+    if (!CoversWindow(*energy.energy, from, to))
+      partly += (partly.empty() ? "power of " : ", ") + power.machine + " was read for " +
+                Text((*energy.energy).covered_seconds) + " of " + Text(Seconds(to - from)) + " s";
     if (energy.kind == PowerKind::kGpus) no_node += (no_node.empty() ? "" : ", ") + power.machine;
   }
   double network = 0;
@@ -104,12 +123,19 @@ EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vecto
                   (energy.joules.has_value() ? energy.share.reason() : energy.joules.reason()) + ")";
     out.switches.push_back(std::move(energy));
   }
-  if (machines.empty() || !missing.empty()) {
-    out.joules = NotMeasured{machines.empty() ? "no machine reported power" : "no power of " + missing};
+  const bool none = std::all_of(machines.begin(), machines.end(), [](const MachinePower& power) {
+    return power.bmc.empty() && power.telemetry.empty() && power.gpus.empty();
+  });
+  if (none || !missing.empty()) {
+    out.joules = NotMeasured{none ? "no machine reported power" : "no power of " + missing};
     out.tokens_per_joule = out.tokens_per_joule_with_network = NotMeasured{out.joules.reason()};
     return out;
   }
   out.joules = joules;
+  if (!partly.empty()) {
+    out.tokens_per_joule = out.tokens_per_joule_with_network = NotMeasured{partly};
+    return out;
+  }
   out.tokens_per_joule = joules > 0 ? Measured<double>(output_tokens / joules) : NotMeasured{"no energy"};
   if (switches.empty()) {
     out.tokens_per_joule_with_network = NotMeasured{"no switch was read"};

@@ -32,7 +32,8 @@ struct MachineEnergy {
   PowerKind kind = PowerKind::kBmc;
   Measured<Joules> energy;
 };
-// Each machine once, at the best power it measured.
+// Each machine once, at the best power it measured over the window; where none covers it, the one that covers
+// most.
 MachineEnergy EnergyOf(const MachinePower& power, Nanoseconds from, Nanoseconds to);
 
 struct SwitchPower {
@@ -53,7 +54,9 @@ struct EnergyFigures {
   Measured<double> tokens_per_joule;
   Measured<double> tokens_per_joule_with_network;
 };
-// The network figure needs node power of every machine and the ports of every switch.
+// `machines`: all of the pool, those that report no power too: tokens per joule needs the power of each, over
+// at least 95 % of the window. The network figure needs node power of every machine and the ports of every
+// switch.
 EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vector<SwitchPower>& switches,
                      Nanoseconds from, Nanoseconds to, double output_tokens);
 

@@ -172,6 +172,21 @@ TEST_CASE("energy leaves out gaps over 30 s and interpolates at the window's edg
   CHECK_FALSE(Integrate({{S(0), 1}}, S(0), S(40)).has_value());
 }
 
+TEST_CASE("tokens per joule needs the power of every machine over the window", "[E8]") {
+  const std::vector<Sample> whole = {{S(0), 100}, {S(10), 100}}, quarter = {{S(0), 100}, {S(2.5), 100}};
+  auto out = Energy({{"n0", quarter, {}, {}}, {"n1", whole, {}, {}}}, {}, S(0), S(10), 6000);
+  CHECK(*out.joules == Approx(1250));
+  CHECK(out.tokens_per_joule.reason() == "power of n0 was read for 2.50 of 10.00 s");
+  // Node power of a part of the window is worth less than GPU power of all of it.
+  out = Energy({{"n0", quarter, {}, {whole}}}, {}, S(0), S(10), 6000);
+  CHECK(out.machines.at(0).kind == PowerKind::kGpus);
+  CHECK(*out.tokens_per_joule == Approx(6));
+  out = Energy({{"n0", whole, {}, {}}, {"n1", {}, {}, {}}}, {}, S(0), S(10), 6000);
+  CHECK(out.tokens_per_joule.reason() == "no power of n1 (the machine reports no power)");
+  out = Energy({{"n0", {}, {}, {}}, {"n1", {}, {}, {}}}, {}, S(0), S(10), 6000);
+  CHECK(out.tokens_per_joule.reason() == "no machine reported power");
+}
+
 TEST_CASE("each machine counts once at its best power; network energy needs node power and ports",
           "[F23][G7][E10]") {
   const std::vector<Sample> flat = {{S(0), 100}, {S(10), 100}};
