@@ -61,6 +61,7 @@ Recorder::SeriesState& Recorder::StateOf(Stream* stream, const Point& point,
   if (point.series != nullptr) {
     definition->set_unit(point.series->unit);
     definition->set_kind(std::string(prom::KindName(point.series->kind)));
+    state.level = point.series->kind == prom::Kind::kGauge;
   }
   return state;
 }
@@ -89,6 +90,14 @@ Measured<double> Recorder::Track(const Point& point, SeriesState* state, bool re
   return raw + state->wrapped;
 }
 
+void Recorder::LoseLevels(Stream* stream, const std::string& why, v1::SampleRound* round) {
+  for (auto& [key, state] : stream->series) {
+    if (!state.level || !state.last || !state.last->has_value()) continue;
+    state.last = NotMeasured{why};
+    *round->add_points() = ToPoint(state.id, *state.last);
+  }
+}
+
 void Recorder::Add(size_t stream_index, Nanoseconds steady, Nanoseconds wall, Nanoseconds duration,
                    const Reading& reading) {
   const std::lock_guard lock(mutex_);
@@ -101,6 +110,7 @@ void Recorder::Add(size_t stream_index, Nanoseconds steady, Nanoseconds wall, Na
   round->set_duration_ns(duration.count());
   if (!reading.failure.empty()) {
     round->set_failure(ValidUtf8(reading.failure));
+    LoseLevels(&stream, reading.failure, round);
     Push(std::move(batch));
     return;
   }

@@ -38,6 +38,7 @@ class Recorder {
     std::optional<double> last_raw;        // last number, for resets
     double wrapped = 0;                    // added to a counter of 32 bits
     uint64_t round = 0;
+    bool level = false;  // a gauge
   };
   struct Stream {
     std::string source;
@@ -63,6 +64,8 @@ class Recorder {
   SeriesState& StateOf(Stream* stream, const Point& point, v1::StreamSamplesResponse* batch);
   // The value to send, and a mark when the counter began anew.
   Measured<double> Track(const Point& point, SeriesState* state, bool restarted, v1::SampleRound* round);
+  // A level does not stand while its source cannot be read; a counter goes on where it was.
+  static void LoseLevels(Stream* stream, const std::string& why, v1::SampleRound* round);
   void Push(v1::StreamSamplesResponse message);
   void Forget(const Batch& batch);
   v1::StreamSamplesResponse GapAfter(uint64_t after_sequence) const;

@@ -21,6 +21,12 @@
 #include "common/prom/version_source.h"
 
 namespace poolmark::cli {
+
+std::string DefaultCatalogue() {
+  const char* given = std::getenv("POOLMARK_CATALOGUE");
+  return given != nullptr && *given != '\0' ? given : "/usr/share/poolmark/catalogue";
+}
+
 namespace {
 
 struct CatalogueFlags {
@@ -34,11 +40,6 @@ int Fail(const Status& status, const CatalogueFlags& flags) {
   return ExitCodeOf(status);
 }
 
-// $POOLMARK_CATALOGUE, else the installed one.
-std::string DefaultCatalogue() {
-  const char* given = std::getenv("POOLMARK_CATALOGUE");
-  return given != nullptr && *given != '\0' ? given : "/usr/share/poolmark/catalogue";
-}
 // In the controller's state directory: $POOLMARK_STATE, else where the service keeps it.
 std::string DefaultEvidence() {
   const char* given = std::getenv("POOLMARK_STATE");
@@ -67,8 +68,35 @@ Json DialectJson(const prom::Dialect& dialect) {
                       {"seen", entry.seen},
                       {"meaning", entry.meaning}});
   }
-  return {{"dialect", dialect.name},        {"title", dialect.title}, {"role", dialect.role},
-          {"simulated", dialect.simulated}, {"live", live},           {"series", series}};
+  Json sources = Json::array();
+  for (const prom::TokenSource& source : dialect.sources) {
+    Json labels = Json::object();
+    for (const auto& [label, value] : source.labels) labels[label] = value;
+    sources.push_back({{"gives", source.gives},
+                       {"series", source.series},
+                       {"labels", labels},
+                       {"versions", source.versions.ToString()},
+                       {"moment", source.moment}});
+  }
+  return {{"dialect", dialect.name},
+          {"title", dialect.title},
+          {"role", dialect.role},
+          {"simulated", dialect.simulated},
+          {"live", live},
+          {"series", series},
+          {"sources", sources}};
+}
+
+// "gpu, computed at first_token": the parts of a prompt that a series gives, and when it counts them.
+std::string Gives(const prom::Dialect& dialect, const std::string& series) {
+  std::string text, moment;
+  std::set<std::string> told;
+  for (const prom::TokenSource& source : dialect.sources) {
+    if (source.series != series) continue;
+    moment = source.moment;
+    if (told.insert(source.gives).second) absl::StrAppend(&text, text.empty() ? "" : ", ", source.gives);
+  }
+  return text.empty() ? "-" : absl::StrCat(text, " at ", moment);
 }
 
 std::string Join(const std::vector<std::string>& words) {
@@ -89,14 +117,15 @@ Result<int> List(const CatalogueFlags& flags) {
       WriteOut(JsonText(DialectJson(*dialect), format));
       return kExitOk;
     }
-    Table table({"SERIES", "KIND", "UNIT", "VERSIONS", "SEEN LIVE IN"});
+    Table table({"SERIES", "KIND", "UNIT", "VERSIONS", "SEEN LIVE IN", "PROMPT TOKENS"});
     for (const prom::Series& series : dialect->series) {
       const std::string versions = series.versions.ToString();
       table.Add({{series.name},
                  {std::string(prom::KindName(series.kind))},
                  {series.unit},
                  {versions.empty() ? "all" : versions},
-                 {Join(series.seen)}});
+                 {Join(series.seen)},
+                 {Gives(*dialect, series.name)}});
     }
     WriteOut(absl::StrCat(dialect->title, " (", dialect->role, ")\n", dialect->double_counting, "\n\n",
                           table.Text()));

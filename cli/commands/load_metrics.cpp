@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands/catalogue.h"
 #include "common/load/token_sources.h"
-#include "common/prom/totals.h"
+#include "common/prom/version_source.h"
 #include "common/stats/attribution.h"
 
 namespace poolmark::cli {
@@ -31,10 +32,24 @@ bool IsSimulated(const prom::Page& page) {
                      [](const prom::Sample& sample) { return sample.name == "poolmark_sim_info"; });
 }
 
+// What the engine itself answers where its dialect says that it tells its version.
+std::string VersionOf(http::Client* client, const http::Url& page, const prom::Dialect& dialect) {
+  const prom::VersionSource source = prom::ParseVersionFrom(dialect.version_from);
+  if (source.kind != prom::VersionSource::Kind::kHttp) return "";
+  http::Request request;
+  request.url = page;
+  request.url.target = source.target;
+  request.timeout = std::chrono::seconds(5);
+  const auto response = client->Send(request);
+  return response.ok() && response->status == 200 ? prom::VersionIn(source, response->body) : "";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<MetricsReader>> MetricsReader::Open(const std::vector<std::string>& urls) {
   std::unique_ptr<MetricsReader> reader(new MetricsReader);
+  if (auto catalogue = prom::Catalogue::Load(DefaultCatalogue()); catalogue.ok())
+    reader->catalogue_ = std::move(*catalogue);
   for (const std::string& url : urls) {
     Engine engine;
     const bool has_scheme = url.find("://") != std::string::npos || url.starts_with("unix:");
@@ -47,15 +62,21 @@ Result<std::unique_ptr<MetricsReader>> MetricsReader::Open(const std::vector<std
       return InvalidInput(url, "has no series of an engine that poolmark knows",
                           "give the /metrics of vLLM, SGLang, TensorRT-LLM, llama.cpp or poolmark-sim");
     }
+    if (const prom::Dialect* dialect = reader->DialectOf(engine))
+      engine.version = VersionOf(reader->client_.get(), engine.url, *dialect);
     reader->engines_.push_back(std::move(engine));
   }
   return reader;
 }
 
+const prom::Dialect* MetricsReader::DialectOf(const Engine& engine) const {
+  return catalogue_ ? catalogue_->Find(engine.simulated ? "sim" : engine.dialect) : nullptr;
+}
+
 void MetricsReader::Read(Engine* engine, Totals* totals) {
   const auto page = FetchPage(client_.get(), engine->url);
   if (page.ok()) {
-    *totals = prom::TotalsOf(*page);
+    *totals = prom::TotalsOf(*page, DialectOf(*engine));
   } else if (engine->failure.empty()) {
     engine->failure = std::string(page.status().message());
   }
@@ -91,9 +112,12 @@ Json MetricsReader::ToJson(const load::Summary& summary) const {
     // two have none, or cannot tell.
     one.has_gpu = engine.dialect != "llama-cpp" && !engine.simulated;
     one.unreadable = engine.failure;
+    one.version = engine.version;
     one.deltas = prom::Difference(engine.start, engine.end);
     one.reset =
         std::any_of(one.deltas.begin(), one.deltas.end(), [](const auto& delta) { return delta.second < 0; });
+    if (const prom::Dialect* dialect = DialectOf(engine))
+      prom::AddAbsent(*dialect, engine.version, &one.deltas);
     facts.push_back(std::move(one));
   }
   const auto sources = AttributionOf(facts, summary);
@@ -111,6 +135,9 @@ Json MetricsReader::ToJson(const load::Summary& summary) const {
   json["total"] = {{"prompt", (*sources.total).prompt}};
   const auto& names = load::TokenSourceNames();
   for (size_t i = 0; i < names.size(); ++i) json["total"][names[i].key] = (*sources.total).*kParts[i];
+  if (!catalogue_ && (*sources.total).not_attributed > 0)
+    json["notes"].push_back("no catalogue of series in " + DefaultCatalogue() +
+                            ": what an engine does not show is not attributed");
   if (sources.closure_error.has_value()) json["closure_error"] = *sources.closure_error;
   if (sources.client_difference.has_value()) json["client_difference"] = *sources.client_difference;
   return json;

@@ -1,7 +1,6 @@
 // `poolmark load --metrics URL`: the token sources of the engines under load, from their own pages, without
 // any agent. The pages are read when the measured window begins and after the drain. Not thread-safe.
 #pragma once
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +10,8 @@
 #include "common/base/result.h"
 #include "common/http/client.h"
 #include "common/load/summary.h"
+#include "common/prom/catalogue.h"
+#include "common/prom/totals.h"
 
 namespace poolmark::cli {
 
@@ -26,17 +27,21 @@ class MetricsReader {
   Json ToJson(const load::Summary& summary) const;
 
  private:
-  using Totals = std::map<std::string, double>;
+  using Totals = prom::Totals;
   struct Engine {
     http::Url url;
     std::string dialect;
     bool simulated = false;
+    std::string version;  // as the engine itself says; "": it does not
     Totals start, end;
     std::string failure;
   };
   MetricsReader() : client_(http::MakeClient()) {}
   void Read(Engine* engine, Totals* totals);
+  const prom::Dialect* DialectOf(const Engine& engine) const;
 
+  // How series add up and what an absent one means; nothing where the catalogue is not installed.
+  std::optional<prom::Catalogue> catalogue_;
   std::unique_ptr<http::Client> client_;
   std::vector<Engine> engines_;
   bool started_ = false;

@@ -1,7 +1,6 @@
 #include "common/prom/catalogue.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "common/prom/simulated.h"
@@ -117,42 +116,6 @@ bool Dialect::MarksRestart(std::string_view exposed_name) const {
   if (base.empty() || !EndsWith(exposed_name, "_created")) return false;
   if (EndsWith(base, kTotal)) base.remove_suffix(kTotal.size());
   return exposed_name.substr(0, exposed_name.size() - 8) == base;
-}
-
-std::string ReadingKey(const Series& series, const Labels& labels) {
-  if (series.split.empty()) return series.name;
-  std::string key = series.name + "{";
-  bool first = true;
-  for (const std::string& label : series.split) {
-    for (const auto& [name, value] : labels) {
-      if (name != label) continue;
-      absl::StrAppend(&key, first ? "" : ",", label, "=", value);
-      first = false;
-    }
-  }
-  // without any of its splitting labels (older versions) it is the plain series
-  return first ? series.name : key + "}";
-}
-
-std::map<std::string, double> Readings(const Dialect& dialect, std::string_view version,
-                                       const std::vector<Sample>& samples) {
-  std::map<std::string, double> readings;
-  bool witness = false;
-  for (const Sample& sample : samples) {
-    const Series* series = dialect.Find(sample.name);
-    if (series == nullptr || !std::isfinite(sample.value)) continue;
-    witness |= sample.name == dialect.witness;
-    const double value = sample.value * series->factor;
-    const auto [at, added] = readings.try_emplace(ReadingKey(*series, sample.labels), value);
-    if (!added) at->second = series->max ? std::max(at->second, value) : at->second + value;
-  }
-  if (!witness) return readings;
-  for (const TokenSource& source : dialect.sources) {
-    const Series* series = dialect.Find(source.series);
-    if (series == nullptr || source.versions.unbounded() || !source.versions.Contains(version)) continue;
-    readings.try_emplace(ReadingKey(*series, source.labels), 0.0);
-  }
-  return readings;
 }
 
 const Dialect* Catalogue::Find(std::string_view dialect) const {

@@ -1,7 +1,8 @@
 // The catalogue of series (deploy/catalogue/*.yaml): for each dialect, that is each engine, cache server,
 // router, store, exporter and switch OS, which series are kept, what they mean, in which versions they exist,
 // which prompt-token source they give, and in which versions they were seen live (decision M14). Facts about
-// names live there, formulas in common/stats. Immutable after loading but for Confirm; reads are thread-safe.
+// names live there, formulas in common/stats; how series add up by it is in totals.h. Immutable after loading
+// but for Confirm; reads are thread-safe.
 #pragma once
 #include <map>
 #include <optional>
@@ -87,15 +88,6 @@ struct Dialect {
   bool MarksRestart(std::string_view exposed_name) const;
   std::unordered_map<std::string, size_t> index;  // name -> position in `series`; filled by the loader
 };
-
-// What a page says, added up as the catalogue tells: "name" or, for series with splitting labels,
-// "name{label=value}" (several in the order of `split`, comma-separated). A part of the prompt that this
-// version has, whose child is absent while the witness is present, is 0; without witness or version it stays
-// absent. Values that are no finite numbers are left out.
-std::map<std::string, double> Readings(const Dialect& dialect, std::string_view version,
-                                       const std::vector<Sample>& samples);
-// The key of one sample in such a map.
-std::string ReadingKey(const Series& series, const Labels& labels);
 
 class Catalogue {
  public:

@@ -1,11 +1,13 @@
 #include "common/results/sample_changes.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
 #include <set>
 
 #include "common/base/files.h"
+#include "common/base/time_format.h"
 #include "common/prom/totals.h"
 #include "common/results/layout.h"
 
@@ -35,23 +37,55 @@ std::set<std::string> SampledMachines(const RepeatFacts& facts) {
   return out;
 }
 
+// A part of the prompt that an engine's version has and of which no child was sampled is 0 by the catalogue
+// of the job: the samples do not contradict it, if other parts of that engine were counted.
+void AllowAbsent(const stats::EngineFacts& engine, stats::Deltas* sampled) {
+  if (engine.version.empty() || sampled->empty()) return;
+  for (const auto& [key, value] : engine.deltas) {
+    if (value == 0 && key.find('{') != std::string::npos) sampled->try_emplace(key, 0);
+  }
+}
+
 }  // namespace
 
 SourceChange ChangeOf(const SampleLog& log, const std::string& source, Nanoseconds from, Nanoseconds to) {
   SourceChange result;
+  prom::Adder adder;
+  const auto scrapes = log.scrapes.find(source);
+  const bool read_before =
+      scrapes != log.scrapes.end() && !scrapes->second.empty() && scrapes->second.front() <= from;
   for (const SampleSeries& series : log.series) {
     if (series.source != source || series.kind == "gauge") continue;
     auto values = log.values.find(series.id);
     if (values == log.values.end() || values->second.empty()) continue;
-    // A series that appears later begins at 0: engines make series at their first event.
-    stats::CounterChange change = stats::ChangeOver(values->second, from, to, true);
+    stats::CounterChange change = stats::ChangeOver(values->second, from, to, read_before);
     result.reset = result.reset || change.reset;
     if (!change.change.has_value()) continue;
     result.read = true;
     const prom::Labels labels(series.labels.begin(), series.labels.end());
-    for (const std::string& key : prom::KeysOf(series.name, labels)) result.deltas[key] += *change.change;
+    adder.Add(series.name, labels, series.adding ? *series.adding : prom::AddingOf(labels), *change.change);
   }
+  result.deltas = adder.Take();
   return result;
+}
+
+std::string WhyUnread(const SampleLog& log, const std::string& source, Nanoseconds from,
+                      Nanoseconds drained) {
+  const auto scrapes = log.scrapes.find(source);
+  if (scrapes == log.scrapes.end() || scrapes->second.empty()) return "its counters were never read";
+  const std::vector<Nanoseconds>& times = scrapes->second;
+  const auto into = [](Nanoseconds at) {
+    return FormatDuration(std::chrono::floor<std::chrono::seconds>(std::max(at, Nanoseconds(0)))) +
+           " into it";
+  };
+  if (times.front() > from)
+    return "its counters could not be read before the measured window; the first reading is from " +
+           into(times.front());
+  const auto after = std::lower_bound(times.begin(), times.end(), drained);
+  if (after != times.end() && *after <= drained + kSettle) return "";
+  // A page that failed before leaves values of some earlier moment, which must not stand for the end.
+  return "its counters could not be read after the load; the last reading is from " +
+         (after == times.begin() ? std::string("before it") : into(*(after - 1)));
 }
 
 Result<std::vector<std::string>> CompareWithSamples(const RepeatFacts& facts, const std::string& directory) {
@@ -76,9 +110,10 @@ Result<std::vector<std::string>> CompareWithSamples(const RepeatFacts& facts, co
   for (const stats::EngineFacts& engine : facts.engines) {
     const auto log = logs.find(engine.machine);
     if (!engine.unreadable.empty() || out.size() >= kMaxLines || log == logs.end()) continue;
-    const stats::Deltas deltas =
+    stats::Deltas deltas =
         ChangeOf(log->second, engine.process, Time(facts.measured_from), Time(facts.drain_end) + kSettle)
             .deltas;
+    AllowAbsent(engine, &deltas);
     for (const auto& [key, value] : engine.deltas) {
       const auto sampled = deltas.find(key);
       const bool same =

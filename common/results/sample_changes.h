@@ -18,7 +18,13 @@ struct SourceChange {
   bool read = false;  // it had a reading before the window's end
 };
 
+// A series that appears inside the window counts from 0, for engines make series at their first event; a
+// source that was first read inside the window does not: what it counted before is not known.
 SourceChange ChangeOf(const SampleLog& log, const std::string& source, Nanoseconds from, Nanoseconds to);
+
+// Why the counters of this source do not tell what changed over a window that begins at `from` and whose last
+// request ended at `drained` (M7): not read before the one, or not read just after the other. "": they do.
+std::string WhyUnread(const SampleLog& log, const std::string& source, Nanoseconds from, Nanoseconds drained);
 
 // Where the facts of a repeat say other counter changes than the samples below `directory` (the repeat's own)
 // do: one line each, at most ten, and one for each machine whose samples are missing, damaged or cut. An

@@ -54,12 +54,11 @@ Result<std::unique_ptr<SamplesWriter>> SamplesWriter::Create(const std::string& 
 Status SamplesWriter::Series(const SampleSeries& series) {
   Json labels = Json::object();
   for (const auto& [key, value] : series.labels) labels[key] = value;
-  return state_->Line({{"series", series.id},
-                       {"source", series.source},
-                       {"name", series.name},
-                       {"labels", labels},
-                       {"unit", series.unit},
-                       {"kind", series.kind}});
+  Json json = {{"series", series.id}, {"source", series.source}, {"name", series.name},
+               {"labels", labels},    {"unit", series.unit},     {"kind", series.kind}};
+  if (series.adding) json["split"] = series.adding->split;
+  if (series.adding && series.adding->max) json["max"] = true;
+  return state_->Line(json);
 }
 
 Status SamplesWriter::Round(const SampleRoundRecord& round) {
@@ -162,6 +161,11 @@ class LogReader {
       for (const auto& [key, value] : json["labels"].items()) series.labels[key] = Text(json["labels"], key);
       series.unit = Text(json, "unit");
       series.kind = Text(json, "kind");
+      if (const Json* split = Find(json, "split")) {
+        series.adding.emplace();
+        series.adding->split = Field<std::vector<std::string>>(split, "'split'");
+        if (const Json* max = Find(json, "max")) series.adding->max = Field<bool>(max, "'max'");
+      }
       log_.series.push_back(std::move(series));
     } else if (json.contains("gap")) {
       log_.gaps.push_back({Nanoseconds(Number<int64_t>(json, "from")),
@@ -190,6 +194,7 @@ class LogReader {
     ++log_.rounds;
     if (json.contains("failure")) {
       ++log_.failed_rounds;
+      log_.failures[Text(json, "source")].push_back(Nanoseconds(at_));
     } else {
       log_.scrapes[Text(json, "source")].push_back(Nanoseconds(at_));
     }
@@ -200,6 +205,7 @@ class LogReader {
       const auto id = Field<uint32_t>(Find(change, 0), name + "[0]'");
       if (change.size() > 1 && change[1].is_string()) {
         log_.not_measured[id] = change[1].get<std::string>();
+        log_.unread[id].push_back(Nanoseconds(at_));
         last_.erase(id);
         continue;
       }

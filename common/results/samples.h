@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/measured.h"
 #include "common/base/result.h"
+#include "common/prom/totals.h"
 #include "common/stats/counters.h"
 
 namespace poolmark::results {
@@ -24,6 +25,8 @@ struct SampleSeries {
   std::map<std::string, std::string> labels;
   std::string unit;
   std::string kind;  // counter, gauge, peak, last_event
+  // How it adds up with the others of its name, by the catalogue of the job; nothing: no catalogue told.
+  std::optional<prom::Adding> adding = std::nullopt;
 };
 
 struct SampleReading {
@@ -74,7 +77,9 @@ struct SampleLog {
   std::vector<SampleSeries> series;
   std::map<uint32_t, std::vector<stats::Sample>> values;    // by series, full values, by time
   std::map<uint32_t, std::string> not_measured;             // last reason
+  std::map<uint32_t, std::vector<Nanoseconds>> unread;      // by series, when it could not be read
   std::map<std::string, std::vector<Nanoseconds>> scrapes;  // source -> when it was read, failures left out
+  std::map<std::string, std::vector<Nanoseconds>> failures;
   std::vector<SampleGap> gaps;
   std::vector<SampleResetRecord> resets;
   uint64_t rounds = 0, failed_rounds = 0;

@@ -211,8 +211,9 @@ Measured<TokenSources> DialectReader::ReadSglang() {
   if (!prompt) return Missing("sglang:prompt_tokens_total");
   sources.prompt = *prompt;
   const auto cached = ReadSglangCached(storage, &sources);
-  if (const auto computed = Get("sglang:uncached_prompt_tokens_histogram_sum")) {
-    sources.computed = *computed;
+  const double computed = Get("sglang:uncached_prompt_tokens_histogram_sum").value_or(0);
+  if (computed > 0) {
+    sources.computed = computed;
   } else if (cached) {
     // Prompt and cached tokens are of the same event (the request's end), so the rest was computed.
     sources.computed = std::max(0.0, *prompt - *cached);

@@ -8,8 +8,8 @@ namespace {
 constexpr const char* kSeries[] = {
     "vllm:nixl_bytes_transferred_sum",
     "vllm:mooncake_bytes_transferred_sum",
-    "vllm:mooncake_store_operation_bytes_total{operation=load_get}",
-    "vllm:mooncake_store_operation_bytes_total{operation=save_put}",
+    "vllm:mooncake_store_operation_bytes_total{operation=load_get,status=ok}",
+    "vllm:mooncake_store_operation_bytes_total{operation=save_put,status=ok}",
     "lmcache:num_remote_read_bytes_total",
     "lmcache:num_remote_write_bytes_total",
     "sglang:kv_transfer_total_mb_sum",  // in bytes: the catalogue's factor is applied

@@ -192,10 +192,15 @@ class Arm {
     size_t at = 0;
     for (const PlannedProcess& process : stack_.processes) {
       if (!IsEngine(process)) continue;
-      auto version = verified_.versions.find(process.spec.id());
-      stats::EngineAttribution engine = Between(
-          stack_, process, version == verified_.versions.end() ? "" : version->second, before[at], after[at]);
+      const EngineReading &start = before[at], &end = after[at];
       ++at;
+      if (start.engine.empty() || end.engine.empty()) {
+        why = absl::StrCat(process.spec.id(), ": its counters could not be read");
+        continue;
+      }
+      auto version = verified_.versions.find(process.spec.id());
+      stats::EngineAttribution engine =
+          Between(stack_, process, version == verified_.versions.end() ? "" : version->second, start, end);
       if (engine.sources.has_value()) {
         total.Add(engine.sources.value());
       } else {

@@ -10,6 +10,7 @@
 #include "common/results/reuse_facts.h"
 #include "common/stats/slo.h"
 #include "controller/steps/accuracy.h"
+#include "controller/steps/catalogue_use.h"
 #include "controller/steps/kv_formats.h"
 #include "controller/steps/load_plan.h"
 #include "controller/steps/sample_facts.h"
@@ -123,7 +124,8 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
     POOLMARK_ASSIGN_OR_RETURN(auto presets, stats::ReadSloDirectory(run.slo_dir));
     POOLMARK_ASSIGN_OR_RETURN(facts.slos, stats::PickSlos(presets, run.job->slo));
   }
-  SampleFacts samples = ReadSampleFacts(stack, record.samples, verified.versions, window);
+  const auto catalogue = CatalogueIn(run.catalogue_dir);
+  SampleFacts samples = ReadSampleFacts(stack, record.samples, verified.versions, window, catalogue.get());
   facts.simulated = facts.simulated || samples.simulated;
   facts.engines = samples.engines;
   facts.caches = samples.caches;

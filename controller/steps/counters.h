@@ -13,7 +13,6 @@
 namespace poolmark::controller {
 
 using prom::Difference;
-using prom::KeysOf;
 using prom::Totals;
 using prom::TotalsOf;
 

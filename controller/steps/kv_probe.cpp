@@ -7,6 +7,7 @@
 #include "common/base/json.h"
 #include "common/base/random.h"
 #include "common/load/stream.h"
+#include "controller/steps/catalogue_use.h"
 
 namespace poolmark::controller {
 namespace {
@@ -172,12 +173,13 @@ Result<EngineReading> Read(const JobRun& run, const StackPlan& stack, const Plan
   EngineReading reading;
   POOLMARK_ASSIGN_OR_RETURN(std::string text, Get(run, engine.machine, engine.metrics_url));
   POOLMARK_ASSIGN_OR_RETURN(prom::Page page, prom::ParseText(text));
-  reading.engine = TotalsOf(page);
+  reading.catalogue = CatalogueIn(run.catalogue_dir);
+  reading.engine = TotalsOf(page, DialectOf(reading.catalogue.get(), engine));
   const PlannedProcess* cache = CacheOf(stack, engine);
   if (cache != nullptr && !cache->metrics_url.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(std::string cache_text, Get(run, cache->machine, cache->metrics_url));
     POOLMARK_ASSIGN_OR_RETURN(prom::Page cache_page, prom::ParseText(cache_text));
-    reading.cache = TotalsOf(cache_page);
+    reading.cache = TotalsOf(cache_page, DialectOf(reading.catalogue.get(), *cache));
   }
   return reading;
 }
@@ -190,6 +192,8 @@ stats::EngineAttribution Between(const StackPlan& stack, const PlannedProcess& e
   facts.version = version;
   facts.deltas = Difference(before.engine, after.engine);
   facts.cache = Difference(before.cache, after.cache);
+  if (const prom::Dialect* dialect = DialectOf(after.catalogue.get(), engine))
+    prom::AddAbsent(*dialect, version, &facts.deltas);
   return stats::AttributeEngine(facts);
 }
 

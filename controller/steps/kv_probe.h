@@ -1,6 +1,7 @@
 // Asks engines and reads their counters through the agents, for Verify and for canary prompts. Every request
 // and scrape is one Probe call from the machine of the process. Used by one thread.
 #pragma once
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -46,6 +47,7 @@ std::string ProgramVersion(const JobRun& run, const PlannedProcess& process,
 struct EngineReading {
   Totals engine;
   Totals cache;
+  std::shared_ptr<const prom::Catalogue> catalogue;  // by which they were added up; null: none
 };
 Result<EngineReading> Read(const JobRun& run, const StackPlan& stack, const PlannedProcess& engine);
 // Where the prompt tokens between two readings came from. `alone`: the engine was asked directly, whatever

@@ -7,6 +7,7 @@
 #include "common/base/files.h"
 #include "common/base/time_format.h"
 #include "common/results/layout.h"
+#include "controller/steps/catalogue_use.h"
 
 namespace poolmark::controller {
 namespace {
@@ -48,8 +49,12 @@ v1::StartSamplingRequest RequestFor(const JobRun& run, const StackPlan& stack, c
 // One machine's file. Batches that come before the load has begun wait in memory, for its start is second 0.
 class Measurement::MachineFile {
  public:
-  MachineFile(const JobRun& run, std::string machine, std::string path)
-      : run_(run), machine_(std::move(machine)), path_(std::move(path)) {}
+  MachineFile(const JobRun& run, const StackPlan& stack, std::string machine, std::string path)
+      : run_(run),
+        stack_(stack),
+        catalogue_(CatalogueIn(run.catalogue_dir)),
+        machine_(std::move(machine)),
+        path_(std::move(path)) {}
 
   Status Take(const v1::StreamSamplesResponse& batch, Nanoseconds start_wall) {
     waiting_.push_back(batch);
@@ -70,10 +75,21 @@ class Measurement::MachineFile {
     for (const v1::Label& label : definition.labels()) series.labels[label.key()] = label.value();
     series.unit = definition.unit();
     series.kind = definition.kind();
+    series.adding = AddingOf(series);
     auto [known, added] =
         ids_.try_emplace({series.source, series.name, series.labels}, static_cast<uint32_t>(ids_.size() + 1));
     in_file_[definition.id()] = series.id = known->second;
     return added ? writer_->Series(series) : absl::OkStatus();
+  }
+  // Only what a process counts is added up; the node's series are each looked at for themselves.
+  std::optional<prom::Adding> AddingOf(const results::SampleSeries& series) const {
+    for (const PlannedProcess& process : stack_.processes) {
+      if (process.spec.id() != series.source) continue;
+      const prom::Dialect* dialect = DialectOf(catalogue_.get(), process);
+      const prom::Series* known = dialect == nullptr ? nullptr : dialect->Find(series.name);
+      if (known != nullptr) return prom::AddingOf(*known);
+    }
+    return std::nullopt;
   }
   uint32_t InFile(uint32_t id) const {
     const auto known = in_file_.find(id);
@@ -134,6 +150,8 @@ class Measurement::MachineFile {
   }
 
   const JobRun& run_;
+  const StackPlan& stack_;
+  const std::shared_ptr<const prom::Catalogue> catalogue_;
   const std::string machine_;
   const std::string path_;
   using SeriesKey = std::tuple<std::string, std::string, std::map<std::string, std::string>>;
@@ -152,6 +170,9 @@ Result<std::unique_ptr<Measurement>> Measurement::Start(JobRun* run, const Stack
                                                         const std::string& tag) {
   POOLMARK_RETURN_IF_ERROR(MakeDirs(directory, 0750));
   std::unique_ptr<Measurement> measurement(new Measurement(run, stack, tag));
+  for (const PlannedProcess& process : stack.processes) {
+    if (!process.metrics_url.empty()) measurement->unread_.insert(process.spec.id());
+  }
   std::mutex mutex;  // failure, run->tools
   Status failure;
   ForEachMachine(run->plan->machines, [&](const std::string& machine) {
@@ -186,7 +207,7 @@ void Measurement::Follow(const std::string& machine, const std::string& path, st
     std::lock_guard lock(mutex_);
     notes_.push_back(absl::StrCat("samples of ", machine, ": ", text));
   };
-  MachineFile file(*run_, machine, path);
+  MachineFile file(*run_, stack_, machine, path);
   const Nanoseconds sampling_began = run_->clock->Wall();
   v1::StreamSamplesRequest request;
   *request.mutable_lease() = run_->Lease(machine);
@@ -208,6 +229,9 @@ void Measurement::Follow(const std::string& machine, const std::string& path, st
         std::lock_guard lock(mutex_);
         if (!written.ok()) stored_ = written;
         if (batch.rounds_size() > 0) ++batches_[machine];
+        for (const v1::SampleRound& round : batch.rounds()) {
+          if (round.failure().empty()) unread_.erase(round.source());
+        }
         return written.ok() && !end && !stop.stop_requested();
       });
       // An agent that was started again samples nothing and numbers from the start.
@@ -267,17 +291,22 @@ Nanoseconds Measurement::StartWall() const {
 }
 
 bool Measurement::AwaitFirst(Nanoseconds within) {
-  const Nanoseconds deadline = run_->clock->Steady() + within;
-  do {
-    {
+  const auto wait_for = [&](Nanoseconds most, auto&& done) {
+    const Nanoseconds deadline = run_->clock->Steady() + most;
+    do {
       std::lock_guard lock(mutex_);
-      if (std::all_of(files_.begin(), files_.end(),
-                      [&](const auto& file) { return batches_[file.first] > 0; }))
-        return true;
-    }
-  } while (run_->clock->Steady() < deadline &&
-           WaitFor(run_->stop, std::min<Nanoseconds>(run_->timing.poll, std::chrono::milliseconds(50))));
-  return false;
+      if (done()) return true;
+    } while (run_->clock->Steady() < deadline &&
+             WaitFor(run_->stop, std::min<Nanoseconds>(run_->timing.poll, std::chrono::milliseconds(50))));
+    return false;
+  };
+  const bool machines = wait_for(within, [&] {
+    return std::all_of(files_.begin(), files_.end(),
+                       [&](const auto& file) { return batches_[file.first] > 0; });
+  });
+  // Whoever stays silent is told from its samples: its changes are not measured.
+  if (machines) (void)wait_for(15 * run_->timing.poll, [&] { return unread_.empty(); });
+  return machines;
 }
 
 Status Measurement::Finish() {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,7 +37,9 @@ class Measurement {
   std::vector<std::string> notes() const;
   // Why samples cannot be stored any more (a full disk): the repeat cannot be right any more.
   Status stored() const;
-  // Waits until every machine has sent at least one round: counters then have a reading before the load.
+  // Waits until every machine has sent at least one round, and a little longer for those of its processes
+  // whose counters were not read yet: they count from a reading before the load. False: a machine sent
+  // nothing.
   bool AwaitFirst(Nanoseconds within);
 
  private:
@@ -53,13 +56,14 @@ class Measurement {
   const StackPlan& stack_;
   const std::string tag_;
   std::map<std::string, std::string> files_;
-  mutable std::mutex mutex_;  // the next six
+  mutable std::mutex mutex_;  // the next eight
   std::vector<std::string> notes_;
   std::map<std::string, bool> ended_;
   Status stored_;
   std::map<std::string, uint64_t> batches_;
-  Nanoseconds start_wall_{0};  // 0: not yet
-  bool ending_ = false;        // the machines are being asked to stop
+  std::set<std::string> unread_;  // processes to be sampled whose counters were not read yet
+  Nanoseconds start_wall_{0};     // 0: not yet
+  bool ending_ = false;           // the machines are being asked to stop
   bool finished_ = false;
   std::vector<std::jthread> threads_;
 };

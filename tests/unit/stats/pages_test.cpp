@@ -13,11 +13,16 @@ using namespace poolmark::stats;
 
 namespace {
 
-prom::Totals TotalsOf(const std::string& text) {
+const prom::Dialect& Dialect(const std::string& name) {
+  static const prom::Catalogue catalogue = *prom::Catalogue::Load(test::Source("deploy/catalogue"));
+  return *catalogue.Find(name);
+}
+
+prom::Totals TotalsOf(const std::string& text, const std::string& dialect = "sglang") {
   const auto page = prom::ParseText(text);
   INFO(text);
   REQUIRE(page.ok());
-  return prom::TotalsOf(*page);
+  return prom::TotalsOf(*page, &Dialect(dialect));
 }
 
 constexpr const char* kTokenizer = R"(model_name="m",engine_type="unified",tp_rank="0",pp_rank="0")";
@@ -36,11 +41,12 @@ const std::string kCachedType =
     "# TYPE sglang:cached_tokens_total counter\n";
 
 EngineAttribution Between(const std::string& before, const std::string& after,
-                          std::vector<TierPlace> tiers = {}) {
+                          std::vector<TierPlace> tiers = {}, const std::string& version = "") {
   EngineFacts facts;
   facts.dialect = "sglang";
   facts.external_tiers = std::move(tiers);
   facts.deltas = prom::Difference(TotalsOf(before), TotalsOf(after));
+  prom::AddAbsent(Dialect("sglang"), version, &facts.deltas);
   return AttributeEngine(facts);
 }
 
@@ -106,6 +112,15 @@ TEST_CASE("a SGLang that does not show cached tokens leaves its prompts not attr
   CHECK(none.not_attributed == 0);
 }
 
+TEST_CASE("a SGLang of a known version that shows no hits had none", "[B6]") {
+  for (const char* version : {"0.5.8", "0.5.10", "0.5.16", "0.5.23"}) {
+    INFO(version);
+    const auto s = Sources(Between(Prompt(0), Prompt(1000), {TierPlace::kHost}, version));
+    CHECK(s.prompt == 1000);
+    CHECK(s.computed == 1000);
+  }
+}
+
 TEST_CASE("SGLang's schedule-time family that stands still while prompts finish is not used", "[B6]") {
   std::string still = "# TYPE sglang:prefill_effective_tokens_total counter\n";
   for (const char* mode : {"input", "device_hit", "host_hit", "storage_hit"})
@@ -120,11 +135,11 @@ TEST_CASE("SGLang's schedule-time family that stands still while prompts finish 
 TEST_CASE("recorded pages of vLLM and llama.cpp close", "[B1][B5][recorded]") {
   const auto shared = test::SharedData();
   if (!shared) return;
-  const auto page = [&](const std::string& file) {
+  const auto page = [&](const std::string& file, const std::string& dialect = "vllm") {
     const auto text = ReadFile(*shared + "/data/engines/" + file);
     INFO(file);
     REQUIRE(text.ok());
-    return TotalsOf(*text);
+    return TotalsOf(*text, dialect);
   };
   EngineFacts vllm;
   vllm.dialect = "vllm";
@@ -144,7 +159,8 @@ TEST_CASE("recorded pages of vLLM and llama.cpp close", "[B1][B5][recorded]") {
   EngineFacts llama;
   llama.dialect = "llama-cpp";
   llama.deltas = prom::Difference(
-      {}, page("llama.cpp-server-xllamacpp-2026.10.11549/A-metrics-after-4-requests-with-prefix-reuse.txt"));
+      {}, page("llama.cpp-server-xllamacpp-2026.10.11549/A-metrics-after-4-requests-with-prefix-reuse.txt",
+               "llama-cpp"));
   s = Sources(AttributeEngine(llama));
   CHECK(s.prompt == 4386);
   CHECK(s.gpu == 3261);

@@ -132,6 +132,27 @@ TEST_CASE("a failed round says why and changes nothing", "[F22]") {
   CHECK(batch->rounds(2).points_size() == 0);
 }
 
+TEST_CASE("a level does not stand while its page cannot be read, a counter goes on", "[F22]") {
+  Recorder recorder(1 << 20);
+  const size_t stream = recorder.AddStream("p");
+  const auto add = [&](double at, const Reading& reading) {
+    recorder.Add(stream, Nanoseconds(static_cast<int64_t>(at)), Nanoseconds(0), Nanoseconds(0), reading);
+  };
+  Reading failed;
+  failed.failure = "connection refused";
+  const Reading page = Page({Of(kSeries.gauge, 0.5), Of(kSeries.counter, 7.0)});
+  Reader reader;
+  add(1, page);
+  add(2, failed);
+  add(3, failed);
+  while (reader.Take(&recorder)) continue;
+  CHECK(reader.Missing("g") == "connection refused");
+  CHECK(reader.Value("c") == 7);
+  add(4, page);  // the same value as before, told anew
+  while (reader.Take(&recorder)) continue;
+  CHECK(reader.Value("g") == 0.5);
+}
+
 TEST_CASE("restarts: a counter that fell, and a changed identity", "[I3]") {
   Recorder recorder(1 << 20);
   const size_t stream = recorder.AddStream("engine");

@@ -1,0 +1,110 @@
+#include "controller/steps/cache_facts.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/results/sample_readings.h"
+
+namespace poolmark::controller {
+namespace {
+
+constexpr double kWhole = 0.95;  // of a window: less is told
+
+// Gauges that say how full an engine's own cache is, 0 … 1, by engine.
+// An engine that shows two of them shows one cache twice: the first in this list counts.
+constexpr std::string_view kUsage[] = {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
+                                       "sglang:token_usage", "llamacpp:kv_cache_usage_ratio",
+                                       "trtllm_kv_cache_utilization"};
+
+std::vector<const results::SampleSeries*> UsageOf(const results::SampleLog& log, const std::string& source) {
+  std::vector<const results::SampleSeries*> out;
+  for (const std::string_view name : kUsage) {
+    for (const results::SampleSeries& series : log.series) {
+      if (series.source == source && series.name == name) out.push_back(&series);
+    }
+    if (!out.empty()) break;
+  }
+  return out;
+}
+// The last reading of a gauge of this source.
+std::optional<double> LastOf(const results::SampleLog& log, const std::string& source,
+                             std::string_view name) {
+  for (const results::SampleSeries& series : log.series) {
+    if (series.source != source || series.name != name) continue;
+    auto values = log.values.find(series.id);
+    if (values != log.values.end() && !values->second.empty()) return values->second.back().value;
+  }
+  return std::nullopt;
+}
+
+// vLLM says its cache's size in labels of one gauge (vllm:cache_config_info), SGLang and TensorRT-LLM in
+// gauges; llama.cpp holds as many tokens as its context, which is in its command line.
+Measured<double> CapacityOf(const results::SampleLog& log, const PlannedProcess& process) {
+  const std::string& source = process.spec.id();
+  for (const results::SampleSeries& series : log.series) {
+    if (series.source != source || !series.name.ends_with("cache_config_info")) continue;
+    auto number = [&](const char* label, double* out) {
+      auto found = series.labels.find(label);
+      return found != series.labels.end() && absl::SimpleAtod(found->second, out);
+    };
+    double tokens = 0, blocks = 0, block = 0;
+    if (number("kv_cache_size_tokens", &tokens) && tokens > 0) return tokens;
+    if (number("num_gpu_blocks", &blocks) && number("block_size", &block) && blocks * block > 0)
+      return blocks * block;
+  }
+  if (auto tokens = LastOf(log, source, "sglang:max_total_num_tokens"); tokens && *tokens > 0) return *tokens;
+  const auto blocks = LastOf(log, source, "trtllm_kv_cache_max_blocks");
+  const auto block = LastOf(log, source, "trtllm_kv_cache_tokens_per_block");
+  if (blocks && block && *blocks * *block > 0) return *blocks * *block;
+  if (process.dialect == "llama-cpp") {
+    for (int i = 0; i + 1 < process.spec.argv_size(); ++i) {
+      double tokens = 0;
+      const bool context = process.spec.argv(i) == "--ctx-size" || process.spec.argv(i) == "-c";
+      if (context && absl::SimpleAtod(process.spec.argv(i + 1), &tokens) && tokens > 0) return tokens;
+    }
+  }
+  return NotMeasured{"not exposed by this engine"};
+}
+
+}  // namespace
+
+results::CacheFacts UnreadCache(const PlannedProcess& process, const std::string& why) {
+  results::CacheFacts cache;
+  cache.process = process.spec.id();
+  cache.machine = process.machine;
+  cache.capacity_tokens = cache.usage_mean = cache.usage_peak = NotMeasured{why};
+  return cache;
+}
+
+results::CacheFacts CacheFactsOf(const results::SampleLog& log, const PlannedProcess& process,
+                                 Nanoseconds from, Nanoseconds to, std::vector<std::string>* notes) {
+  results::CacheFacts cache = UnreadCache(process, "not exposed by this engine");
+  cache.capacity_tokens = CapacityOf(log, process);
+  const auto usage = UsageOf(log, process.spec.id());
+  if (usage.empty()) return cache;
+  cache.series = usage.front()->name;
+  // Several of one name are ranks: copies of one cache, or caches of the same size.
+  double mean = 0, peak = 0, covered = 0;
+  for (const results::SampleSeries* series : usage) {
+    const auto level = results::LevelIn(log, *series, from, to);
+    if (!level.has_value()) {
+      cache.usage_mean = cache.usage_peak = NotMeasured{level.reason()};
+      return cache;
+    }
+    mean += (*level).mean / static_cast<double>(usage.size());
+    peak = std::max(peak, (*level).peak);
+    covered =
+        series == usage.front() ? (*level).covered_seconds : std::min(covered, (*level).covered_seconds);
+  }
+  cache.usage_mean = mean;
+  cache.usage_peak = peak;
+  const double window = static_cast<double>((to - from).count()) / 1e9;
+  if (covered < kWhole * window)
+    notes->push_back(absl::StrCat("GPU KV usage of ", cache.process, " could be read for ", covered, " of ",
+                                  window, " s of the window"));
+  return cache;
+}
+
+}  // namespace poolmark::controller
