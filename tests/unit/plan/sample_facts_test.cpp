@@ -6,6 +6,7 @@
 
 #include "common/base/files.h"
 #include "common/results/compute.h"
+#include "common/results/samples.h"
 #include "tests/support/temp_dir.h"
 
 using namespace poolmark;
