@@ -112,7 +112,7 @@ template <class T>
 T Field(const Json* value, const std::string& name) {
   if (value == nullptr) throw std::invalid_argument(name + " is missing");
   // The library would round and wrap.
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     if (!value->is_number_integer()) throw std::invalid_argument(name + " is no whole number");
     if (std::is_unsigned_v<T> &&
         (!value->is_number_unsigned() || value->get<uint64_t>() > std::numeric_limits<uint32_t>::max()))

@@ -34,8 +34,9 @@ class Samples {
   Samples() : writer_(*results::SamplesWriter::Create(path(), "n0", "2026-11-30T12:00:00.000Z")) {}
   std::string path() const { return directory_.path() + "/n0.jsonl.zst"; }
   uint32_t Add(const std::string& source, const std::string& name, const std::string& kind,
-               const std::string& unit = "tokens", std::map<std::string, std::string> labels = {}) {
-    REQUIRE(writer_->Series({++ids_, source, name, std::move(labels), unit, kind}).ok());
+               const std::string& unit = "tokens", std::map<std::string, std::string> labels = {},
+               std::optional<prom::Adding> adding = {}) {
+    REQUIRE(writer_->Series({++ids_, source, name, std::move(labels), unit, kind, std::move(adding)}).ok());
     return ids_;
   }
   void Round(double at, const std::string& source, std::vector<results::SampleReading> changed,
@@ -191,6 +192,29 @@ TEST_CASE("a series that appears inside the window begins at zero, for its engin
   CHECK(facts.engines[0].unreadable == "");
   CHECK(facts.engines[0].deltas.at("sglang:prompt_tokens_total") == 500);
   CHECK(facts.engines[0].deltas.at("sglang:cached_tokens_total{cache_source=device}") == 200);
+}
+
+TEST_CASE("samples add up as their series say: parts apart, copies of one amount once", "[B1]") {
+  Samples samples;
+  std::vector<results::SampleReading> before, after;
+  for (const char* worker : {"0", "1"}) {
+    const auto add = [&](const std::string& name, prom::Adding how) {
+      const auto id = samples.Add(kEngine, name, "counter", "tokens",
+                                  {{"worker_id", worker}, {"phase", "load"}}, std::move(how));
+      before.push_back({id, 1.0});
+      after.push_back({id, 9.0});
+    };
+    add("lmcache:num_hit_tokens_total", {{}, true});
+    add("moved_bytes_total", {{"phase"}, false});
+  }
+  samples.Round(0, kEngine, before);
+  samples.Round(61, kEngine, after);
+  const SampleFacts facts = samples.Read(5, 60, 60);
+  const auto& deltas = facts.engines.at(0).deltas;
+  CHECK(deltas.at("lmcache:num_hit_tokens_total") == 8);
+  CHECK(deltas.at("moved_bytes_total{phase=load}") == 16);
+  CHECK(deltas.at("moved_bytes_total") == 16);
+  CHECK(deltas.size() == 3);
 }
 
 TEST_CASE("an engine that was not read after the load has no change, nor has its cache server", "[B6]") {
