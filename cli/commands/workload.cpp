@@ -1,10 +1,12 @@
 #include "cli/commands/workload.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands/json_output.h"
 #include "cli/output/terminal.h"
@@ -18,12 +20,23 @@ namespace poolmark::cli {
 namespace {
 
 struct InspectFlags {
-  std::string file, shape, format, token_scale, html, concurrency, rate, speedup;
-  uint32_t block_tokens = 0, trace_block_tokens = 0;
-  int64_t limit = 0;
-  double capacity = 0;
+  std::string file, shape, format, token_scale, html, concurrency, rate, speedup, load_duration, warm_up;
+  std::optional<uint32_t> block_tokens, trace_block_tokens;
+  std::optional<int64_t> limit;
+  std::optional<double> capacity;
   bool json = false;
 };
+
+// CLI11's own ranges let NaN through.
+CLI::Validator PositiveNumber() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value > 0) return "";
+        return "must be a number above 0, is " + text;
+      },
+      "POSITIVE");
+}
 
 Result<int> RunInspect(const InspectFlags& flags) {
   Json spec;
@@ -34,18 +47,19 @@ Result<int> RunInspect(const InspectFlags& flags) {
   }
   if (!flags.format.empty()) spec["format"] = flags.format;
   if (!flags.token_scale.empty()) spec["token_scale"] = flags.token_scale;
-  if (flags.limit > 0) spec["limit"] = flags.limit;
-  if (flags.trace_block_tokens > 0) spec["block_tokens"] = flags.trace_block_tokens;
+  if (flags.limit) spec["limit"] = *flags.limit;
+  if (flags.trace_block_tokens) spec["block_tokens"] = *flags.trace_block_tokens;
+  if (!flags.load_duration.empty()) spec["load_duration"] = flags.load_duration;
+  if (!flags.warm_up.empty()) spec["warm_up"] = flags.warm_up;
   for (const auto& [key, text] :
        {std::pair{"concurrency", flags.concurrency}, {"rate", flags.rate}, {"speedup", flags.speedup}}) {
     if (text.empty()) continue;
-    POOLMARK_ASSIGN_OR_RETURN(spec[key], ParseJson(text, std::string("--") + key));
+    auto level = ParseJson(text, std::string("--") + key);
+    spec[key] = level.ok() ? *std::move(level) : Json(text);  // steps of a rate are no JSON
   }
   POOLMARK_ASSIGN_OR_RETURN(const auto parsed, workload::ParseWorkload(spec, flags.file));
-  POOLMARK_ASSIGN_OR_RETURN(
-      const auto inspection,
-      workload::Inspect(parsed, flags.block_tokens > 0 ? std::optional(flags.block_tokens) : std::nullopt,
-                        flags.capacity > 0 ? std::optional(flags.capacity) : std::nullopt));
+  POOLMARK_ASSIGN_OR_RETURN(const auto inspection,
+                            workload::Inspect(parsed, flags.block_tokens, flags.capacity));
   if (!flags.html.empty())
     POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(flags.html, report::WorkloadPage(inspection)));
   if (flags.json) {
@@ -68,17 +82,28 @@ void AddInspect(CLI::App& parent, int& exit_code) {
   inspect->add_option("--shape", flags->shape, "trace or agentic; by default recognised by the first line");
   inspect->add_option("--format", flags->format,
                       "mooncake, qwen-bailian, azure-2023, azure-2024 or burstgpt");
-  inspect->add_option("--trace-block-tokens", flags->trace_block_tokens,
-                      "Tokens of the trace's own blocks, where they are not the format's (512, 16)");
-  inspect->add_option("--block-tokens", flags->block_tokens,
-                      "Count reuse in whole blocks of the engine (default: the trace's own blocks, else 16)");
+  inspect
+      ->add_option("--trace-block-tokens", flags->trace_block_tokens,
+                   "Tokens of the trace's own blocks, where they are not the format's (512, 16)")
+      ->check(CLI::Range(1u, 65536u));
+  inspect
+      ->add_option("--block-tokens", flags->block_tokens,
+                   "Count reuse in whole blocks of the engine (default: the trace's own blocks, else 16)")
+      ->check(CLI::Range(1u, 65536u));
   inspect->add_option("--token-scale", flags->token_scale, "Shrink every block and output, such as 1/32");
-  inspect->add_option("--limit", flags->limit, "Read that many requests or sessions");
+  inspect->add_option("--limit", flags->limit, "Read that many requests or sessions")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
+  inspect->add_option("--load-duration", flags->load_duration,
+                      "agentic: how long the load is held, for the measured window (default 20m)");
+  inspect->add_option("--warm-up", flags->warm_up,
+                      "agentic: seconds of the load that come before the measured window (default 5m)");
   inspect->add_option("--concurrency", flags->concurrency, "Users at once, for the working set");
   inspect->add_option("--rate", flags->rate, "Requests per second, for the working set");
   inspect->add_option("--speedup", flags->speedup, "Trace speed, for the working set");
-  inspect->add_option("--capacity-tokens", flags->capacity,
-                      "Tokens that the pool's GPU caches hold, for the working set ratio");
+  inspect
+      ->add_option("--capacity-tokens", flags->capacity,
+                   "Tokens that the pool's GPU caches hold, for the working set ratio")
+      ->check(PositiveNumber());
   inspect->add_option("--html", flags->html, "Also write a page with the picture to this file");
   AddJsonOutput(*inspect, &flags->json, "what was found");
   inspect->callback([flags, &exit_code] {

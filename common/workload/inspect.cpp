@@ -62,6 +62,43 @@ std::string Line(const char* format, Args... args) {
   return text;
 }
 
+// A workload written as JSON; `path` began with a line that is no trace and no session.
+Result<Json> ReadWorkloadObject(const std::string& path, const std::string& first) {
+  const Status unknown = InvalidInput(
+      path, "is no workload that can be recognised by its first line",
+      "name it with --shape and --format, or give a JSON object with `shape` (docs/workloads.md)");
+  if (first[first.find_first_not_of(" \t\r")] != '{') return unknown;
+  POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, 64u << 20));
+  auto json = ParseJson(text, path);
+  if (!json.ok()) {
+    // A JSON object a line is some other trace; anything else is a workload with a mistake in it.
+    return ParseJson(first, path).ok() ? unknown : json.status();
+  }
+  if (!json->contains("shape"))
+    return InvalidInput(path, "is a JSON object without `shape`",
+                        "give agentic, shared-prompt, synthetic or trace (docs/workloads.md)");
+  const auto file = json->find("file");
+  if (file != json->end() && file->is_string()) {
+    const std::string name = file->get<std::string>();
+    const size_t slash = path.rfind('/');
+    if (!name.empty() && name.front() != '/' && slash != std::string::npos)
+      *file = JoinPath(slash == 0 ? "/" : path.substr(0, slash), name);
+  }
+  return json;
+}
+
+WindowReuse WindowOf(const Workload& workload, const WorkloadSpec& spec, const Reuse& whole,
+                     const ReuseOptions& options, std::optional<double> capacity_tokens) {
+  WindowReuse out;
+  out.measured_line = MeasuredLine(spec);
+  out.held = spec.shape == Shape::kAgentic;
+  out.reuse = out.held ? Analyse(workload, PlanArrivals(workload, spec, true), options) : whole;
+  if (out.held) out.runs_out_at = RunsOutAt(workload, spec);
+  if (capacity_tokens)
+    out.working_set_ratio = static_cast<double>(out.reuse.working_set_tokens) / *capacity_tokens;
+  return out;
+}
+
 std::string Percent(const Measured<double>& share) {
   return share.has_value() ? Line("%.3f %%", *share * 100) : "not measured (" + share.reason() + ")";
 }
@@ -84,14 +121,7 @@ Result<Json> DetectWorkload(const std::string& path) {
     return Json{{"shape", "trace"}, {"format", "qwen-bailian"}, {"file", path}};
   if (is("\"requests\"") && is("\"block_size\"")) return Json{{"shape", "agentic"}, {"file", path}};
   if (is("\"hash_ids\"")) return Json{{"shape", "trace"}, {"format", "mooncake"}, {"file", path}};
-  const auto text = ReadFile(path, 64u << 20);
-  if (text.ok()) {
-    const auto json = ParseJson(*text, path);
-    if (json.ok() && json->is_object() && json->contains("shape")) return *json;
-  }
-  return InvalidInput(
-      path, "is no workload that can be recognised by its first line",
-      "name it with --shape and --format, or give a JSON object with `shape` (docs/workloads.md)");
+  return ReadWorkloadObject(path, first);
 }
 
 Result<Inspection> Inspect(const WorkloadSpec& spec, std::optional<uint32_t> block_tokens,
@@ -130,10 +160,65 @@ Result<Inspection> Inspect(const WorkloadSpec& spec, std::optional<uint32_t> blo
   if (spec.shape == Shape::kSynthetic || spec.shape == Shape::kSharedPrompt) {
     out.expected_share = ExpectedReusableShare(spec, options.block_tokens);
   }
-  if (capacity_tokens && *capacity_tokens > 0)
+  if (capacity_tokens)
     out.working_set_ratio = static_cast<double>(out.reuse.working_set_tokens) / *capacity_tokens;
+  out.window = WindowOf(*workload, spec, out.reuse, options, capacity_tokens);
   return out;
 }
+
+namespace {
+
+Json CurveJson(const Reuse& reuse) {
+  Json curve = Json::array();
+  for (const auto& [size, share] : reuse.curve) curve.push_back(Json::array({size, share}));
+  return curve;
+}
+
+Json ToJson(const WindowReuse& window) {
+  const Reuse& reuse = window.reuse;
+  const auto optional = [](const auto& value) { return value ? Json(*value) : Json(); };
+  std::optional<double> ends;
+  if (window.runs_out_at) ends = std::chrono::duration<double>(*window.runs_out_at).count();
+  return {{"measured_line", window.measured_line},
+          {"held", window.held},
+          {"requests", reuse.requests},
+          {"prompt_tokens", reuse.prompt_tokens},
+          {"reusable_share", ShareJson(reuse.share())},
+          {"reusable_share_uncut", ShareJson(reuse.share_uncut())},
+          {"lifetime_requests", reuse.lifetime_requests},
+          {"lifetime_prompt_tokens", reuse.lifetime_prompt_tokens},
+          {"lifetime_reusable_share", ShareJson(reuse.share_lifetime())},
+          {"lifetime_reusable_share_uncut", ShareJson(reuse.share_lifetime_uncut())},
+          {"working_set_tokens", reuse.working_set_tokens},
+          {"live_conversations", reuse.live_conversations},
+          {"working_set_ratio", optional(window.working_set_ratio)},
+          {"runs_out_at_seconds", optional(ends)},
+          {"curve", window.held ? CurveJson(reuse) : Json()}};
+}
+
+std::string ToText(const WindowReuse& window, const std::string& level) {
+  const Reuse& reuse = window.reuse;
+  std::string out = "\n  " + window.measured_line + (window.held ? " at " + level : "") + "\n";
+  const auto share = [&](const char* name, uint64_t requests, const Measured<double>& cut,
+                         const Measured<double>& uncut) {
+    out += Line("    %-20s %llu requests, reusable ", name, static_cast<unsigned long long>(requests)) +
+           Percent(cut) + (uncut.has_value() ? ", uncut " + Percent(uncut) : "") + "\n";
+  };
+  share("measured window", reuse.requests, reuse.share(), reuse.share_uncut());
+  share("cache's lifetime", reuse.lifetime_requests, reuse.share_lifetime(), reuse.share_lifetime_uncut());
+  if (!window.held) return out;
+  out += Line("    %-20s %lld tokens in %llu live conversations\n", "working set",
+              static_cast<long long>(reuse.working_set_tokens),
+              static_cast<unsigned long long>(reuse.live_conversations));
+  if (window.working_set_ratio)
+    out += Line("    %-20s %.3f\n", "working set ratio", *window.working_set_ratio);
+  if (window.runs_out_at)
+    out += "    the load runs out of sessions after " +
+           FormatDuration(std::chrono::round<std::chrono::seconds>(*window.runs_out_at)) + "\n";
+  return out;
+}
+
+}  // namespace
 
 Json ToJson(const Inspection& in) {
   Json json = {{"shape", in.shape},
@@ -161,9 +246,9 @@ Json ToJson(const Inspection& in) {
                {"live_conversations", in.reuse.live_conversations},
                {"working_set_ratio", in.working_set_ratio ? Json(*in.working_set_ratio) : Json()},
                {"curve_block_tokens", in.reuse.curve_block_tokens},
-               {"curve", Json::array()},
+               {"curve", CurveJson(in.reuse)},
+               {"window", ToJson(in.window)},
                {"notes", in.notes}};
-  for (const auto& [size, share] : in.reuse.curve) json["curve"].push_back(Json::array({size, share}));
   return json;
 }
 
@@ -193,6 +278,7 @@ std::string ToText(const Inspection& in) {
               static_cast<long long>(reuse.working_set_tokens),
               static_cast<unsigned long long>(reuse.live_conversations));
   if (in.working_set_ratio) out += Line("  working set ratio      %.3f\n", *in.working_set_ratio);
+  out += ToText(in.window, in.level);
   out += "\n  reuse of an LRU cache by its size (blocks of " + std::to_string(reuse.curve_block_tokens) +
          " tokens)\n";
   for (size_t i = 0; i < reuse.curve.size(); i += i + 6 < reuse.curve.size() ? 5 : 1) {

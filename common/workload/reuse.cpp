@@ -199,6 +199,9 @@ Measured<double> Reuse::share_uncut() const {
 Measured<double> Reuse::share_lifetime() const {
   return Share(lifetime_reusable_tokens, lifetime_prompt_tokens);
 }
+Measured<double> Reuse::share_lifetime_uncut() const {
+  return Share(lifetime_reusable_tokens_uncut, lifetime_prompt_tokens);
+}
 
 uint32_t DefaultBlockTokens(const Workload& workload) {
   const uint32_t own = workload.natural_block_tokens();
@@ -222,7 +225,9 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
   const auto count = [&](const Turn& turn) {
     const int64_t uncut = tree.Match(turn.prompt);
     tree.Insert(turn.prompt, options.live_answers ? turn.answer : Span{});
+    ++out.lifetime_requests;
     out.lifetime_prompt_tokens += TokensOf(turn.prompt);
+    out.lifetime_reusable_tokens_uncut += uncut;
     out.lifetime_reusable_tokens += uncut / out.block_tokens * out.block_tokens;
     if (options.curve) {
       BlockHashes(turn.prompt, out.curve_block_tokens, &blocks);

@@ -30,8 +30,10 @@ struct Reuse {
   int64_t reusable_tokens = 0;  // whole blocks
   int64_t reusable_tokens_uncut = 0;
   // All requests.
+  uint64_t lifetime_requests = 0;
   int64_t lifetime_prompt_tokens = 0;
   int64_t lifetime_reusable_tokens = 0;
+  int64_t lifetime_reusable_tokens_uncut = 0;
   int64_t distinct_tokens = 0;  // of all prompts: what a cache without bound holds at the end
   // The largest number of distinct tokens that the conversations living at one moment hold, answers included.
   int64_t working_set_tokens = 0;
@@ -44,6 +46,7 @@ struct Reuse {
   Measured<double> share() const;
   Measured<double> share_uncut() const;
   Measured<double> share_lifetime() const;
+  Measured<double> share_lifetime_uncut() const;
 };
 
 // `arrivals` by start; those of one instant in the order given.

@@ -36,13 +36,15 @@ Nanoseconds Place(const Script& script, uint64_t number, Nanoseconds begin, cons
 }
 
 // The sessions in the order of their starts: place(number, begin) adds one and returns when its last answer
-// ends.
+// ends. Returns when the first user of a closed loop is free and finds none left; nothing where that is not
+// reached.
 template <class PlaceSession>
-void Walk(const Workload& workload, const WorkloadSpec& spec, bool held, const PlaceSession& place) {
+std::optional<Nanoseconds> Walk(const Workload& workload, const WorkloadSpec& spec, bool held,
+                                const PlaceSession& place) {
   const bool timed = spec.shape == Shape::kTrace || !spec.rate.empty();
   if (timed) {
     for (uint64_t s = 0; s < workload.sessions(); ++s) place(s, Nanoseconds(0));
-    return;
+    return std::nullopt;
   }
   const uint64_t users = spec.concurrency.empty() ? 1 : static_cast<uint64_t>(spec.concurrency.front());
   using Free = std::pair<Nanoseconds, uint64_t>;
@@ -51,10 +53,12 @@ void Walk(const Workload& workload, const WorkloadSpec& spec, bool held, const P
     free.push({Nanoseconds(0), user});
   for (uint64_t s = 0; s < workload.sessions(); ++s) {
     const auto [at, user] = free.top();
-    if (held && at >= *spec.load_duration) break;
+    if (held && at >= *spec.load_duration) return std::nullopt;
     free.pop();
     free.push({place(s, at), user});
   }
+  if (users > workload.sessions() || free.empty()) return Nanoseconds(0);
+  return free.top().first;
 }
 
 }  // namespace
@@ -86,6 +90,17 @@ Nanoseconds PlannedEnd(const Workload& workload, const WorkloadSpec& spec, Nanos
     return last;
   });
   return end;
+}
+
+std::optional<Nanoseconds> RunsOutAt(const Workload& workload, const WorkloadSpec& spec, Nanoseconds first,
+                                     Nanoseconds per_token) {
+  const AnswerTime answer{first, per_token};
+  std::vector<Arrival> one;
+  const auto at = Walk(workload, spec, true, [&](uint64_t s, Nanoseconds begin) {
+    one.clear();
+    return Place(workload.Open(s), s, begin, answer, &one);
+  });
+  return at && *at < *spec.load_duration ? at : std::nullopt;
 }
 
 }  // namespace poolmark::workload

@@ -1,6 +1,7 @@
 // When each request of a workload would run, before any engine: the order in which an ideal cache sees the
 // prompts, and which conversations live at once. Pure.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "common/workload/script.h"
@@ -28,5 +29,11 @@ std::vector<Arrival> PlanArrivals(const Workload& workload, const WorkloadSpec& 
 // When the last answer of PlanArrivals(..., held = false, ...) ends, without keeping the arrivals.
 Nanoseconds PlannedEnd(const Workload& workload, const WorkloadSpec& spec, Nanoseconds first,
                        Nanoseconds per_token);
+
+// When a held load finds no session for a user who is free; nothing: it lasts to the end of the load
+// duration.
+std::optional<Nanoseconds> RunsOutAt(const Workload& workload, const WorkloadSpec& spec,
+                                     Nanoseconds first = std::chrono::milliseconds(200),
+                                     Nanoseconds per_token = std::chrono::milliseconds(20));
 
 }  // namespace poolmark::workload
