@@ -30,9 +30,9 @@ void StackDistance::Compact() {
   }
 }
 
-void StackDistance::Request(std::span<const BlockHash> blocks, size_t usable) {
-  requested_ += blocks.size();
-  size_t bound = std::min(usable, blocks.size());
+void StackDistance::Request(std::span<const BlockHash> blocks, size_t usable, bool counts) {
+  requested_ += counts ? blocks.size() : 0;
+  size_t bound = counts ? std::min(usable, blocks.size()) : 0;
   uint64_t needed = 0;
   for (size_t i = 0; i < bound; ++i) {
     auto found = last_use_.find(blocks[i]);

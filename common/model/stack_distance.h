@@ -17,8 +17,8 @@ class StackDistance {
  public:
   // One request's blocks, in prompt order; `usable` of them can be reused (see UsableBlocks). A block
   // counts as reusable in a cache of `c` blocks when it and every block before it in the prompt would be
-  // found there.
-  void Request(std::span<const BlockHash> blocks, size_t usable);
+  // found there. Without `counts` the request only fills the caches.
+  void Request(std::span<const BlockHash> blocks, size_t usable, bool counts = true);
 
   uint64_t requested_blocks() const { return requested_; }
   // Blocks that a cache without bound would have found.

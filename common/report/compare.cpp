@@ -41,6 +41,20 @@ std::string Joined(std::vector<std::string> list) {
   return out;
 }
 
+std::string Once(std::vector<std::string> list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  return Joined(std::move(list));
+}
+
+// What the machines have of something, each kind once.
+template <class Of>
+std::string Kinds(const results::ManifestFile& manifest, const Of& of) {
+  std::vector<std::string> list;
+  for (const auto& machine : manifest.machines) list.push_back(of(machine));
+  return Once(std::move(list));
+}
+
 // Settings of a workload without what may differ: where the file lies.
 std::map<std::string, std::string> Settings(const results::JobWorkload& workload) {
   std::map<std::string, std::string> out = {
@@ -150,6 +164,24 @@ void CompareManifests(const Directory& first, const Directory& other, const Comp
                     !options.allow_machines);
   differences->Same("model", Engines(*first.manifest, true), Engines(*other.manifest, true), true);
   differences->Same("engines", Engines(*first.manifest, false), Engines(*other.manifest, false), false);
+  const auto same = [&](const char* what, const auto& of) {
+    differences->Same(what, Kinds(*first.manifest, of), Kinds(*other.manifest, of), false);
+  };
+  using Machine = results::ManifestMachine;
+  same("operating system", [](const Machine& machine) { return machine.os; });
+  same("kernel", [](const Machine& machine) { return machine.kernel; });
+  same("GPU driver", [](const Machine& machine) {
+    std::vector<std::string> drivers;
+    for (const auto& gpu : machine.gpus) drivers.push_back(gpu.driver);
+    return Once(std::move(drivers));
+  });
+  same("network card driver and firmware", [](const Machine& machine) {
+    std::vector<std::string> cards;
+    for (const auto& nic : machine.nics) {
+      if (nic.speed_mbit || nic.rdma) cards.push_back(nic.driver + " " + nic.firmware);
+    }
+    return Once(std::move(cards));
+  });
 }
 
 std::vector<std::string> StackNames(const Recomputed& job) {
@@ -281,6 +313,11 @@ Result<JobComparison> CompareDirectories(const std::vector<std::string>& directo
     POOLMARK_ASSIGN_OR_RETURN(Recomputed job, Recompute(directory));
     for (const auto& problem : job.problems)
       out.notes.push_back(directory + ": " + problem.path + ": " + problem.message);
+    if (!job.differences.empty())
+      out.notes.push_back(directory + ": " + std::to_string(job.differences.size()) +
+                          " stored figures do not follow from the files; the comparison uses those that do "
+                          "(poolmark report " +
+                          directory + " names them)");
     out.jobs.push_back(Describe(directory, job));
     jobs.push_back(std::move(job));
   }

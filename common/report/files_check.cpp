@@ -1,6 +1,7 @@
 #include "common/report/files_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -139,6 +140,21 @@ void CheckTimeline(const results::Directory& directory, const std::string& repea
         {name, "ends at second " + last.dump() + ", the load lasted " + Json(ends).dump() + " s: it is cut"});
 }
 
+// The window is the load's own: one that was chosen afterwards would make other figures of the same records.
+void CheckWindow(const results::RepeatFacts& facts, const load::Recomputed& load, const std::string& file,
+                 std::vector<Difference>* differences) {
+  const auto same = [&](const char* field, double stored, int64_t nanoseconds) {
+    const double computed = static_cast<double>(nanoseconds) / 1e9;
+    if (std::abs(stored - computed) > 1e-6)
+      differences->push_back({file, field, Json(stored).dump(), Json(computed).dump()});
+  };
+  same("facts.measured_from", facts.measured_from, load.window.start);
+  same("facts.warm_up_seconds", facts.warm_up_seconds, load.window.start);
+  same("facts.measured_to", facts.measured_to, load.window.end);
+  same("facts.load_seconds", facts.load_seconds, load.window.load_end);
+  same("facts.drain_end", facts.drain_end, load.window.total_end);
+}
+
 }  // namespace
 
 void CheckJobFiles(const results::Directory& directory, Problems* problems) {
@@ -163,6 +179,7 @@ GapPoints CheckLoadFiles(const results::Directory& directory, const results::Rep
     return {};
   }
   CheckTimeline(directory, name, *load, problems);
+  CheckWindow(repeat.facts, *load, JoinPath(name, std::string(results::kRepeatFile)), differences);
   const Status again = load::RecomputeLoad(
       path, [](const load::RequestRecord&) {}, &*load);
   if (!again.ok()) {

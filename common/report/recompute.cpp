@@ -10,6 +10,7 @@
 #include "common/base/json.h"
 #include "common/report/files_check.h"
 #include "common/results/compute.h"
+#include "common/results/evidence_check.h"
 #include "common/results/layout.h"
 #include "common/results/reuse_facts.h"
 #include "common/results/sample_changes.h"
@@ -159,6 +160,28 @@ void CheckFiles(const std::string& path, Recomputed* out) {
                          (unlisted.empty() ? "" : ", except what is not listed: " + unlisted));
 }
 
+// What the evidence of a repeat leaves open, by the plan, the job and the accuracy result in the directory.
+std::vector<std::string> EvidenceProblems(const results::Directory& directory,
+                                          const results::RepeatFile& repeat, const results::JobTerms& terms) {
+  if (!repeat.facts.evidence.interrupted.empty()) return {};
+  if (!directory.planned)
+    return {"plan.json is missing or cannot be read: what the evidence must cover is not known"};
+  auto out = results::EvidenceProblems(repeat.facts, *directory.planned, terms);
+  const std::string& stored = repeat.facts.evidence.accuracy.verdict;
+  if (stored.empty()) return out;
+  const std::string file =
+      std::string(results::kQualityDir) + "/" + repeat.facts.point.stack + "/summary.json";
+  const auto text = ReadFile(JoinPath(directory.path, file));
+  const auto json = text.ok() ? ParseJson(*text, file) : Result<Json>(text.status());
+  const Json verdict = json.ok() && json->is_object() ? json->value("verdict", Json()) : Json();
+  if (!verdict.is_string()) {
+    out.push_back(file + " is missing or cannot be read, evidence.accuracy says " + stored);
+  } else if (verdict != stored) {
+    out.push_back(file + " says " + verdict.get<std::string>() + ", evidence.accuracy says " + stored);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& options) {
@@ -170,30 +193,47 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
     CheckJobFiles(out.directory, &out.problems);
   }
   WorkloadCheck workload(out.directory, &out);
+  const results::JobTerms terms = results::TermsOf(out.directory.job);
   std::map<std::string, std::vector<results::PairedRequest>> pairs;  // by directory of the repeat
   for (const results::RepeatFile& stored : out.directory.repeats) {
     results::RepeatFile again = stored;
     const std::string directory = results::DirectoryOf(stored);
     workload.Check(stored, &again);
+    std::vector<stats::InvalidReason> reasons;
     if (options.check_samples) {
-      auto unlike = results::CompareWithSamples(stored.facts, JoinPath(path, directory));
-      if (!unlike.ok()) return unlike.status();
-      for (const std::string& line : *unlike) out.problems.push_back({directory, line});
+      auto samples = results::CompareWithSamples(stored.facts, JoinPath(path, directory));
+      if (!samples.ok()) return samples.status();
+      for (const std::string& line : samples->problems) out.problems.push_back({directory, line});
+      reasons = std::move(samples->reasons);
     }
     auto gaps = options.check_sums ? CheckLoadFiles(out.directory, stored, &out.problems, &out.differences)
                                    : GapsOfRepeat(out.directory, stored);
     if (!gaps.empty()) out.gap_curves[directory] = std::move(gaps);
     const std::string requests = JoinPath(JoinPath(path, directory), results::kRequestsFile);
     auto figures = results::ComputeRepeat(again.facts, requests, &pairs[directory]);
-    if (figures.ok()) {
+    const bool computed = figures.ok();
+    if (computed) {
       again.figures = std::move(*figures);
-      Compare(stored, again, directory + "/" + std::string(results::kRepeatFile), &out.differences);
     } else {
       out.problems.push_back(
           {directory + "/" + std::string(results::kRequestsFile),
            std::string(figures.status().message()) + " (the figures shown are the stored ones)"});
+      if (stored.facts.evidence.interrupted.empty())
+        reasons.push_back(
+            {stats::Reason::kNotJudged, std::string(results::kRequestsFile) + " cannot be read"});
     }
+    results::AddNotJudged(EvidenceProblems(out.directory, stored, terms), &again.figures);
+    again.figures.reasons.insert(again.figures.reasons.end(), reasons.begin(), reasons.end());
+    again.figures.valid = again.figures.reasons.empty();
+    if (computed)
+      Compare(stored, again, directory + "/" + std::string(results::kRepeatFile), &out.differences);
     out.repeats.push_back(std::move(again));
+  }
+  for (const std::string& name : results::MissingRepeats(out.directory.job, out.directory.repeats)) {
+    const std::string file = name + "/" + std::string(results::kRepeatFile);
+    const bool told = std::any_of(out.problems.begin(), out.problems.end(),
+                                  [&](const auto& problem) { return problem.path == file; });
+    if (!told) out.problems.push_back({file, "is missing: the job ran it to its end"});
   }
   const results::ManifestFile none;
   out.summary = results::Summarize(

@@ -39,7 +39,7 @@ std::string WorkloadPage(const workload::Inspection& in) {
   chart.id = "curve";
   chart.title = "Reuse by cache size";
   chart.text = "Share of all prompt tokens that one LRU cache of that size serves, in blocks of " +
-               std::to_string(in.reuse.curve_block_tokens) + " tokens.";
+               std::to_string(in.reuse.block_tokens) + " tokens.";
   chart.kind = Chart::Kind::kLine;
   chart.x_title = "Cache size in tokens";
   chart.x_unit = "tokens";

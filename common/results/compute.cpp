@@ -9,6 +9,7 @@
 #include "common/results/requests_file.h"
 #include "common/stats/kv_bytes.h"
 #include "common/stats/warnings.h"
+#include "common/workload/spec.h"
 
 namespace poolmark::results {
 namespace {
@@ -23,11 +24,8 @@ std::string Percent(double share) {
   return text;
 }
 
-std::string Duration(double seconds) {
-  const bool minutes = seconds >= 60 && std::fmod(seconds, 60) == 0;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g %s", minutes ? seconds / 60 : seconds, minutes ? "min" : "s");
-  return text;
+Nanoseconds Time(double seconds) {
+  return Nanoseconds(std::llround(seconds * 1e9));
 }
 
 // Engines whose counters belong to the token sources and were not read, each with its reason; "": none.
@@ -342,8 +340,7 @@ Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest&
   const auto window_tokens = accumulator.window_tokens();
   out.stability = stats::StabilityOf(window_tokens, seconds / static_cast<double>(window_tokens.size()));
   out.requests = accumulator.Finish();
-  out.measured_line = facts.held_load ? "Measured over " + Duration(seconds) + " after a " +
-                                            Duration(facts.warm_up_seconds) + " warm-up"
+  out.measured_line = facts.held_load ? workload::MeasuredLine(Time(seconds), Time(facts.warm_up_seconds))
                                       : "Measured over the whole run";
   if (out.requests.requests == 0 && !facts.evidence.interrupted.empty())
     out.measured_line = "Nothing was measured";

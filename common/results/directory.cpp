@@ -1,10 +1,8 @@
 #include "common/results/directory.h"
 
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
-#include "common/results/codec.h"
 #include "common/results/layout.h"
 
 namespace poolmark::results {
@@ -84,19 +82,6 @@ class DirectoryReader {
   Directory& out_;
 };
 
-// The text of a plan, which the controller alone reads in full.
-Result<std::string> CheckedPlan(const std::string& text, const std::string& where) {
-  POOLMARK_ASSIGN_OR_RETURN(const Json json, ParseJson(text, where));
-  POOLMARK_RETURN_IF_ERROR(CheckVersion(json, where, kSchemaVersion));
-  for (const char* list : {"machines", "stacks", "cycles"}) {
-    const auto at = json.find(list);
-    if (at == json.end() || !at->is_array())
-      return InvalidInput(where, std::string("is no plan: it has no list '") + list + "'");
-  }
-  if (json.at("stacks").empty()) return InvalidInput(where, "is no plan: it has no stacks");
-  return text;
-}
-
 }  // namespace
 
 Result<Directory> ReadDirectory(const std::string& path) {
@@ -111,7 +96,10 @@ Result<Directory> ReadDirectory(const std::string& path) {
   POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kManifestFile), ran, DecodeManifest, &out.manifest));
   POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kPreflightFile), ran, DecodePreflight, &out.preflight));
   POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kSummaryFile), false, DecodeSummary, &out.summary));
-  POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kPlanFile), ran, CheckedPlan, &out.plan));
+  POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kPlanFile), ran, DecodePlan, &out.planned));
+  if (out.planned) {
+    POOLMARK_ASSIGN_OR_RETURN(out.plan, ReadFile(JoinPath(path, kPlanFile)));
+  }
   POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kInputsFile), false, DecodeInputs, &out.inputs));
   POOLMARK_RETURN_IF_ERROR(reader.ReadCycles());
   POOLMARK_RETURN_IF_ERROR(reader.ReadRepeats());

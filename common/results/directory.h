@@ -12,6 +12,7 @@
 #include "common/results/inputs_file.h"
 #include "common/results/job_file.h"
 #include "common/results/manifest_file.h"
+#include "common/results/plan_file.h"
 #include "common/results/repeat_file.h"
 #include "common/results/summary_file.h"
 
@@ -27,7 +28,8 @@ struct Directory {
   JobFile job;
   std::optional<ManifestFile> manifest;
   std::optional<PreflightRecord> preflight;
-  std::string plan;  // JSON text; "" : none
+  std::string plan;                 // JSON text; "" : none
+  std::optional<PlanFile> planned;  // the same, where it can be read
   std::optional<InputsFile> inputs;
   std::map<int, VerifyRecord> verifies;
   std::map<int, TeardownRecord> teardowns;

@@ -4,6 +4,7 @@
 
 #include "common/results/codec.h"
 #include "common/results/layout.h"
+#include "common/results/schema_parts.h"
 
 namespace poolmark::results {
 
@@ -30,6 +31,9 @@ Result<std::string> Encode(const InputsFile& file) {
 }
 Result<InputsFile> DecodeInputs(std::string_view text, std::string_view where) {
   return DecodeFile<InputsFile>(text, where, kSchemaVersion);
+}
+Json InputsSchema() {
+  return FileSchema<InputsFile>("inputs/inputs.json", kSchemaVersion);
 }
 
 }  // namespace poolmark::results

@@ -26,9 +26,10 @@ Nanoseconds Time(double seconds) {
   return Nanoseconds(std::llround(seconds * 1e9));
 }
 
-// Machines whose samples some of the facts were taken from.
+// Machines whose samples some of the facts were taken from, and those that were listened to.
 std::set<std::string> SampledMachines(const RepeatFacts& facts) {
   std::set<std::string> out;
+  for (const auto& silence : facts.evidence.silences) out.insert(silence.machine);
   for (const auto& engine : facts.engines) {
     if (engine.unreadable.empty()) out.insert(engine.machine);
   }
@@ -43,6 +44,24 @@ void AllowAbsent(const stats::EngineFacts& engine, stats::Deltas* sampled) {
   if (engine.version.empty() || sampled->empty()) return;
   for (const auto& [key, value] : engine.deltas) {
     if (value == 0 && key.find('{') != std::string::npos) sampled->try_emplace(key, 0);
+  }
+}
+
+// Processes that began anew by the samples, of which the evidence says nothing.
+void CheckResets(const RepeatFacts& facts, const SampleLog& log, Nanoseconds end, SampleCheck* out) {
+  std::set<std::string> said;
+  for (const SampleResetRecord& reset : log.resets) {
+    if (reset.at < Nanoseconds(0) || reset.at > end || reset.source == "node") continue;
+    const auto& told = facts.evidence.resets;
+    const bool there =
+        std::any_of(told.begin(), told.end(), [&](const auto& one) { return one.process == reset.source; });
+    if (there || !said.insert(reset.source).second) continue;
+    out->reasons.push_back({stats::Reason::kCounterBackwards,
+                            reset.source +
+                                ": its counters began anew by the samples, evidence.resets says "
+                                "nothing of it: " +
+                                reset.reason});
+>>>>>>> 65fa028 (A verdict rests on nothing that is not there: evidence, window and repeats held against the plan and the job)
   }
 }
 
@@ -88,28 +107,34 @@ std::string WhyUnread(const SampleLog& log, const std::string& source, Nanosecon
          (after == times.begin() ? std::string("before it") : into(*(after - 1)));
 }
 
-Result<std::vector<std::string>> CompareWithSamples(const RepeatFacts& facts, const std::string& directory) {
-  std::vector<std::string> out;
+Result<SampleCheck> CompareWithSamples(const RepeatFacts& facts, const std::string& directory) {
+  SampleCheck out;
+  const auto not_judged = [&](const std::string& why) {
+    if (facts.evidence.interrupted.empty()) out.reasons.push_back({stats::Reason::kNotJudged, why});
+  };
   std::map<std::string, SampleLog> logs;
   for (const std::string& machine : SampledMachines(facts)) {
     const std::string name = SamplesFile(machine);
     const std::string path = JoinPath(directory, name);
     if (!FileExists(path)) {
-      out.push_back("not computed again: " + name + " is missing");
+      out.problems.push_back("not computed again: " + name + " is missing");
+      not_judged(name + " is missing: what was sampled is not known");
       continue;
     }
     auto log = ReadSamples(path);
     if (!log.ok() && ErrorOf(log.status()).code == "schema_version") return log.status();
     if (!log.ok()) {
-      out.push_back("not computed again: " + std::string(log.status().message()));
+      out.problems.push_back("not computed again: " + std::string(log.status().message()));
+      not_judged(name + " cannot be read: what was sampled is not known");
       continue;
     }
-    if (!log->truncated.empty()) out.push_back(name + " ends early: " + log->truncated);
+    if (!log->truncated.empty()) out.problems.push_back(name + " ends early: " + log->truncated);
+    CheckResets(facts, *log, Time(facts.drain_end) + kSettle, &out);
     logs.emplace(machine, std::move(*log));
   }
   for (const stats::EngineFacts& engine : facts.engines) {
     const auto log = logs.find(engine.machine);
-    if (!engine.unreadable.empty() || out.size() >= kMaxLines || log == logs.end()) continue;
+    if (!engine.unreadable.empty() || out.problems.size() >= kMaxLines || log == logs.end()) continue;
     stats::Deltas deltas =
         ChangeOf(log->second, engine.process, Time(facts.measured_from), Time(facts.drain_end) + kSettle)
             .deltas;
@@ -119,9 +144,15 @@ Result<std::vector<std::string>> CompareWithSamples(const RepeatFacts& facts, co
       const bool same =
           sampled != deltas.end() &&
           std::abs(sampled->second - value) <= 1e-9 * std::max(std::abs(value), std::abs(sampled->second));
-      if (same || out.size() >= kMaxLines) continue;
-      out.push_back(engine.process + ": " + key + " rose by " + Number(value) + " by the facts, by " +
-                    (sampled == deltas.end() ? "nothing" : Number(sampled->second)) + " by the samples");
+      if (same || out.problems.size() >= kMaxLines) continue;
+      out.problems.push_back(
+          engine.process + ": " + key + " rose by " + Number(value) + " by the facts, by " +
+          (sampled == deltas.end() ? "nothing" : Number(sampled->second)) + " by the samples");
+    }
+    for (const auto& [key, value] : deltas) {
+      if (value == 0 || engine.deltas.contains(key) || out.problems.size() >= kMaxLines) continue;
+      out.problems.push_back(engine.process + ": " + key + " rose by " + Number(value) +
+                             " by the samples, the facts do not have it");
     }
   }
   return out;

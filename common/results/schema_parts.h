@@ -6,6 +6,8 @@ namespace poolmark::results {
 
 Json JobSchema();
 Json ManifestSchema();
+Json PlanSchema();
+Json InputsSchema();
 Json PreflightSchema();
 Json VerifySchema();
 Json TeardownSchema();

@@ -10,6 +10,8 @@ std::vector<std::pair<std::string, std::string>> Schemas() {
   std::vector<std::pair<std::string, std::string>> out;
   for (const auto& [name, schema] : {std::pair{"job", JobSchema()},
                                      {"manifest", ManifestSchema()},
+                                     {"plan", PlanSchema()},
+                                     {"inputs", InputsSchema()},
                                      {"preflight", PreflightSchema()},
                                      {"verify", VerifySchema()},
                                      {"teardown", TeardownSchema()},

@@ -19,7 +19,7 @@ template <>
 struct EnumNames<stats::Reason> {
   static constexpr const char* names[] = {"machine_silent", "clock_drift", "counter_backwards",
                                           "wrong_path",     "kv_format",   "starting_state",
-                                          "no_accuracy",    "interrupted"};
+                                          "no_accuracy",    "interrupted", "not_judged"};
 };
 template <>
 struct EnumNames<stats::PowerKind> {

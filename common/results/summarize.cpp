@@ -5,9 +5,9 @@
 
 #include "common/results/comparisons.h"
 #include "common/results/figures.h"
+#include "common/results/held_back.h"
 #include "common/results/layout.h"
 #include "common/results/requests_file.h"
-#include "common/stats/publication.h"
 
 namespace poolmark::results {
 namespace {
@@ -49,34 +49,6 @@ void AddOnce(const std::vector<std::string>& from, std::vector<std::string>* to)
   }
 }
 
-// Engines that were not read in the repeats that count.
-std::vector<std::string> UnreadIn(const std::vector<const RepeatFile*>& repeats) {
-  std::vector<std::string> unread;
-  for (const RepeatFile* repeat : repeats) {
-    if (!repeat->figures.valid) continue;
-    for (const stats::EngineFacts& engine : repeat->facts.engines) {
-      if (engine.unreadable.empty() || engine.role == stats::EngineFacts::Role::kDecode) continue;
-      unread.push_back("repeat " + std::to_string(repeat->facts.repeat) + ": " + engine.process + " (" +
-                       engine.unreadable + ")");
-    }
-  }
-  return unread;
-}
-
-// Pairs whose network path was not judged in the repeats that count: that they are valid says nothing of it.
-std::vector<std::string> UnjudgedIn(const std::vector<const RepeatFile*>& repeats) {
-  std::vector<std::string> unjudged;
-  for (const RepeatFile* repeat : repeats) {
-    if (!repeat->figures.valid) continue;
-    for (const stats::PathEvidence& path : repeat->facts.evidence.paths) {
-      const stats::PathJudgement judged = stats::JudgePath(path);
-      if (judged.verdict != stats::PathVerdict::kNotMeasured) continue;
-      unjudged.push_back("repeat " + std::to_string(repeat->facts.repeat) + ": " + judged.detail);
-    }
-  }
-  return unjudged;
-}
-
 SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const RepeatFile*>& repeats) {
   SummaryPoint out;
   const RepeatFile& first = *repeats.front();
@@ -99,60 +71,29 @@ SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const Repea
         {repeat->facts.repeat, repeat->facts.cycle, repeat->figures.valid,
          RepeatDir(out.point.stack, out.point.workload, out.point.level, repeat->facts.repeat),
          repeat->figures.reasons, repeat->figures.warnings, repeat->figures.notes});
-    AddOnce(repeat->figures.warnings, &out.warnings);
-    AddOnce(repeat->figures.notes, &out.notes);
   }
   out.valid = valid > 0;
   out.preliminary = valid > 0 && valid < 3;
   out.diagnostic = valid == 0;
   if (out.diagnostic) counts.assign(counts.size(), true);
+  // What weakens the figures, not what weakened a repeat that is left out of them.
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    if (!counts[i]) continue;
+    AddOnce(repeats[i]->figures.warnings, &out.warnings);
+    AddOnce(repeats[i]->figures.notes, &out.notes);
+  }
   for (const auto& list : figures) {
     for (const NamedFigure& figure : list) {
       if (!out.figures.contains(figure.name))
         out.figures[figure.name] = FigureOf(figure.name, figure.unit, figures, counts);
     }
   }
-  out.held_back_by =
-      HeldBackBy(manifest, out.point.stack, out.valid, out.simulated, UnreadIn(repeats), UnjudgedIn(repeats));
+  out.held_back_by = HeldBackBy(manifest, repeats, out.valid, out.simulated);
   out.publishable = out.held_back_by.empty();
   return out;
 }
 
 }  // namespace
-
-std::vector<std::string> HeldBackBy(const ManifestFile& manifest, const std::string& stack, bool valid,
-                                    bool simulated, std::vector<std::string> unread,
-                                    std::vector<std::string> unjudged) {
-  stats::PublicationFacts facts;
-  facts.unread = std::move(unread);
-  facts.unjudged = std::move(unjudged);
-  facts.valid = valid;
-  facts.simulated = simulated;
-  std::vector<std::pair<std::string, std::string>> engines;  // dialect and version of this stack
-  for (const auto& engine : manifest.engines) {
-    if (engine.stack == stack) engines.emplace_back(engine.dialect, engine.version);
-    if (engine.stack == stack && engine.simulated) facts.simulated = true;
-  }
-  for (const auto& machine : manifest.machines)
-    facts.machines.push_back({machine.name, machine.tools_missing, machine.tools.size()});
-  for (const auto& series : manifest.series) {
-    const bool ours =
-        engines.empty() ||
-        std::find(engines.begin(), engines.end(), std::pair(series.dialect, series.version)) != engines.end();
-    if (ours)
-      facts.series.push_back(
-          {series.figure, series.dialect, series.version, series.series, series.confirmed});
-  }
-  for (const auto& device : manifest.switches) {
-    std::vector<std::string> unconfirmed;
-    for (const auto& field : device.fields) {
-      if (!field.confirmed) unconfirmed.push_back(field.field);
-    }
-    facts.switches.push_back({device.name, device.cabled, device.ignored, device.readable,
-                              device.found_after_end, device.read, unconfirmed});
-  }
-  return stats::HeldBack(facts);
-}
 
 RequestsOf RequestsIn(std::string directory) {
   return [directory = std::move(directory)](const RepeatFile& repeat) {
@@ -165,6 +106,25 @@ RequestsOf RequestsIn(std::string directory) {
     if (!ComputeRepeat(repeat.facts, path, &out).ok()) out.clear();
     return out;
   };
+}
+
+std::vector<std::string> MissingRepeats(const JobFile& job, const std::vector<RepeatFile>& repeats) {
+  std::vector<std::string> out;
+  if (job.state != "SUCCEEDED" && job.state != "INVALID") return out;
+  for (const JobStack& stack : job.stacks) {
+    for (const JobWorkload& workload : job.workloads) {
+      for (const std::string& level : workload.levels) {
+        for (int repeat = 1; repeat <= job.repeats; ++repeat) {
+          const PointId point{stack.name, workload.name, level};
+          const bool there = std::any_of(repeats.begin(), repeats.end(), [&](const RepeatFile& one) {
+            return one.facts.point == point && one.facts.repeat == repeat;
+          });
+          if (!there) out.push_back(RepeatDir(stack.name, workload.name, level, repeat));
+        }
+      }
+    }
+  }
+  return out;
 }
 
 SummaryFile Summarize(const JobFile& job, const ManifestFile& manifest,
@@ -186,9 +146,16 @@ SummaryFile Summarize(const JobFile& job, const ManifestFile& manifest,
   }
   // A job that ended early keeps its valid points, but not every check that applies to it passed.
   const bool ended_early = job.state == "FAILED" || job.state == "CANCELLED" || job.state == "REFUSED";
-  out.verdict = points.empty() ? "NO_RESULT" : !all_valid ? "INVALID" : ended_early ? "INCOMPLETE" : "VALID";
-  out.publishable = all_publishable && !ended_early;
+  const std::vector<std::string> missing = MissingRepeats(job, repeats);
+  out.verdict = points.empty()                    ? "NO_RESULT"
+                : !all_valid                      ? "INVALID"
+                : ended_early || !missing.empty() ? "INCOMPLETE"
+                                                  : "VALID";
+  out.publishable = all_publishable && !ended_early && missing.empty();
   if (ended_early) out.held_back_by.push_back("the job did not run to its end");
+  if (!missing.empty())
+    out.held_back_by.push_back(std::to_string(missing.size()) + " repeats that the job ran are missing: " +
+                               missing.front() + (missing.size() > 1 ? ", …" : ""));
   if (job.baseline.empty()) {
     out.notes.push_back("The job names no baseline: its results are compared with nothing.");
   } else {

@@ -19,12 +19,8 @@ using RequestsOf = std::function<std::vector<PairedRequest>(const RepeatFile&)>;
 SummaryFile Summarize(const JobFile& job, const ManifestFile& manifest,
                       const std::vector<RepeatFile>& repeats, const RequestsOf& requests = {});
 
-// What holds a result of `stack` back from publication (methodology, "When a result counts"); empty: nothing.
-// `unread`: engines whose counters were not read in a repeat that counts, a line each; `unjudged`: pairs of
-// machines whose network path was not judged in one.
-std::vector<std::string> HeldBackBy(const ManifestFile& manifest, const std::string& stack, bool valid,
-                                    bool simulated, std::vector<std::string> unread = {},
-                                    std::vector<std::string> unjudged = {});
+// Directories of the repeats that a job which ran to its end must have, and that are not there.
+std::vector<std::string> MissingRepeats(const JobFile& job, const std::vector<RepeatFile>& repeats);
 
 // Reads a repeat's requests.jsonl.zst below `results_directory` for Summarize.
 RequestsOf RequestsIn(std::string results_directory);

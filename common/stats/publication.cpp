@@ -28,6 +28,13 @@ std::vector<std::string> HeldBack(const PublicationFacts& facts) {
                        (name.version.empty() ? " (version unknown)" : " " + name.version);
     if (said.insert(line).second) out.push_back(std::move(line));
   }
+  for (const auto& name : facts.unnamed)
+    out.push_back(name.figure + " was read through " + name.series +
+                  ", which the manifest does not name: nothing says that it is confirmed");
+  for (const auto& engine : facts.unlisted_engines)
+    out.push_back("the manifest does not list " + engine + " as it was read: its version is not recorded");
+  for (const auto& device : facts.unlisted_switches)
+    out.push_back("switch " + device + " has readings, but the manifest does not list it");
   for (const auto& device : facts.switches) {
     if (!device.cabled || device.ignored || !device.readable || device.found_after_end) continue;
     if (!device.read) {

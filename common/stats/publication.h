@@ -25,6 +25,12 @@ struct PublicationFacts {
     std::vector<std::string> unconfirmed_fields;
   };
   std::vector<Switch> switches;
+  struct Reading {
+    std::string figure, series;
+  };
+  std::vector<Reading> unnamed;                // read through a name that the manifest does not have
+  std::vector<std::string> unlisted_engines;   // processes that the manifest does not have as they were
+  std::vector<std::string> unlisted_switches;  // with readings, but not in the manifest
   // Engines whose counters were not read in a repeat that counts, a line each: "repeat 2: engine-n1 (why)".
   std::vector<std::string> unread;
   // Pairs of machines whose network path could not be judged in a repeat that counts, a line each.

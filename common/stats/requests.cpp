@@ -41,7 +41,9 @@ void RequestAccumulator::Add(const RequestFacts& request) {
     const auto window = std::min(window_tokens_.size() - 1, static_cast<size_t>((at - from_) / length));
     window_tokens_[window] += tokens;
   }
-  if (request.sent < from_ && request.first_output.value_or(request.end) > counters_from_) {
+  const bool primer_inside = request.primer && request.sent >= from_ && request.sent < to_;
+  if (primer_inside ||
+      (request.sent < from_ && request.first_output.value_or(request.end) > counters_from_)) {
     ++skew_.requests;
     if (request.input_tokens < 0)
       ++skew_.unknown;

@@ -72,7 +72,8 @@ struct RequestFigures {
 };
 
 // Prompts in flight when the engines' counters were read for the window's start (M7): sent before the window,
-// first output after the reading. The counters of the window hold them, the requests of the window do not.
+// first output after the reading; and primers that were sent inside it. The counters of the window hold them,
+// the requests of the window do not.
 struct Skew {
   double tokens = 0;
   uint64_t requests = 0;

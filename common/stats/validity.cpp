@@ -38,7 +38,10 @@ std::string Shown(const Measured<double>& bytes) {
 void JudgeClocks(const Evidence& evidence, Verdict* verdict) {
   for (const ClockEvidence& clock : evidence.clocks) {
     if (!clock.measured) {
-      verdict->notes.push_back(clock.machine + ": the clock was not compared during the repeat");
+      // An interrupted repeat has its reason already; its readings may never have begun.
+      if (evidence.interrupted.empty())
+        verdict->reasons.push_back(
+            {Reason::kNotJudged, clock.machine + ": its clock was not compared with the head's"});
       continue;
     }
     const double offset = std::abs(clock.worst_offset_seconds);
@@ -113,7 +116,7 @@ void JudgeState(const Evidence& evidence, Verdict* verdict) {
 std::string_view ReasonName(Reason reason) {
   static constexpr std::string_view names[] = {"machine_silent", "clock_drift", "counter_backwards",
                                                "wrong_path",     "kv_format",   "starting_state",
-                                               "no_accuracy",    "interrupted"};
+                                               "no_accuracy",    "interrupted", "not_judged"};
   return names[static_cast<int>(reason)];
 }
 
@@ -126,7 +129,8 @@ std::string_view ReasonSentence(Reason reason) {
       "a reader used KV cache written in a different format",
       "the cache held data before the job that its declared starting state says it should not",
       "the stack compresses KV cache and the run has no accuracy result",
-      "the repeat did not run to its end"};
+      "the repeat did not run to its end",
+      "the evidence that the verdict must rest on is missing or was changed, so it cannot be judged"};
   return sentences[static_cast<int>(reason)];
 }
 
@@ -206,8 +210,14 @@ PathJudgement JudgePath(const PathEvidence& path) {
   if (!path.expected_bytes.has_value()) return JudgeUnexpected(path, pair);
   const double expected = *path.expected_bytes;
   if (expected <= 0) return {PathVerdict::kIdle, pair + "no KV moved"};
-  if (!on.has_value())
+  if (!on.has_value()) {
+    // Nobody read the intended path; the bytes may still have been seen on the other.
+    if (rdma && off.has_value() && *off >= kRightShare * expected)
+      return {PathVerdict::kWrong, pair + "intended rdma, " + Bytes(expected) + " of KV, " +
+                                       Shown(path.rdma_bytes) + " over RDMA, " + Shown(path.tcp_bytes) +
+                                       " over TCP"};
     return {PathVerdict::kNotMeasured, pair + path.intended + " bytes not measured: " + on.reason()};
+  }
   const double share = *on / expected;
   const std::string figures = Bytes(expected) + " of KV, " + Shown(path.rdma_bytes) + " over RDMA, " +
                               Shown(path.tcp_bytes) + " over TCP";

@@ -10,7 +10,7 @@
 
 namespace poolmark::stats {
 
-// The seven, in the methodology's order.
+// The seven, in the methodology's order, and two of ours.
 enum class Reason {
   kMachineSilent,
   kClockDrift,
@@ -19,10 +19,11 @@ enum class Reason {
   kKvFormat,
   kStartingState,
   kNoAccuracy,
-  kInterrupted,  // ours: the repeat did not run to its end, so there is nothing to judge (design, promise 8)
+  kInterrupted,  // the repeat did not run to its end, so there is nothing to judge (design, promise 8)
+  kNotJudged,    // evidence that a verdict must rest on is missing or was changed: absent is not in order
 };
 // "machine_silent", "clock_drift", "counter_backwards", "wrong_path", "kv_format", "starting_state",
-// "no_accuracy", "interrupted".
+// "no_accuracy", "interrupted", "not_judged".
 std::string_view ReasonName(Reason reason);
 // The methodology's own sentence: "a machine stopped responding during the job".
 std::string_view ReasonSentence(Reason reason);
@@ -103,6 +104,9 @@ struct Evidence {
   AccuracyEvidence accuracy;
   std::string interrupted;  // why the repeat did not run to its end; empty: it did
 };
+
+// Blocks of another format that an engine met and did not use, by its own counter.
+inline constexpr const char* kFormatMismatchSeries[] = {"poolmark_sim_kv_format_mismatch_total"};
 
 struct Verdict {
   bool valid() const { return reasons.empty(); }

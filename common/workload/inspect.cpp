@@ -245,7 +245,6 @@ Json ToJson(const Inspection& in) {
                {"working_set_tokens", in.reuse.working_set_tokens},
                {"live_conversations", in.reuse.live_conversations},
                {"working_set_ratio", in.working_set_ratio ? Json(*in.working_set_ratio) : Json()},
-               {"curve_block_tokens", in.reuse.curve_block_tokens},
                {"curve", CurveJson(in.reuse)},
                {"window", ToJson(in.window)},
                {"notes", in.notes}};
@@ -279,8 +278,8 @@ std::string ToText(const Inspection& in) {
               static_cast<unsigned long long>(reuse.live_conversations));
   if (in.working_set_ratio) out += Line("  working set ratio      %.3f\n", *in.working_set_ratio);
   out += ToText(in.window, in.level);
-  out += "\n  reuse of an LRU cache by its size (blocks of " + std::to_string(reuse.curve_block_tokens) +
-         " tokens)\n";
+  out +=
+      "\n  reuse of an LRU cache by its size (blocks of " + std::to_string(reuse.block_tokens) + " tokens)\n";
   for (size_t i = 0; i < reuse.curve.size(); i += i + 6 < reuse.curve.size() ? 5 : 1) {
     const auto& [size, share] = reuse.curve[i];
     out += Line("  %14.0f tokens  %7.3f %%  ", size, share * 100) +

@@ -211,10 +211,6 @@ uint32_t DefaultBlockTokens(const Workload& workload) {
 Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, const ReuseOptions& options) {
   Reuse out;
   out.block_tokens = std::max<uint32_t>(options.block_tokens, 1);
-  const uint32_t own = workload.natural_block_tokens();
-  out.curve_block_tokens = options.curve_block_tokens > 0 ? options.curve_block_tokens
-                           : own > 0                      ? own
-                                                          : out.block_tokens;
   PromptTree tree;
   LiveTokens live;
   OpenScripts scripts(workload, arrivals);
@@ -222,7 +218,7 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
   std::vector<uint64_t> blocks;
   using Ending = std::pair<Nanoseconds, uint64_t>;
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> endings;
-  const auto count = [&](const Turn& turn) {
+  const auto count = [&](const Turn& turn, bool counts) {
     const int64_t uncut = tree.Match(turn.prompt);
     tree.Insert(turn.prompt, options.live_answers ? turn.answer : Span{});
     ++out.lifetime_requests;
@@ -230,15 +226,15 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
     out.lifetime_reusable_tokens_uncut += uncut;
     out.lifetime_reusable_tokens += uncut / out.block_tokens * out.block_tokens;
     if (options.curve) {
-      BlockHashes(turn.prompt, out.curve_block_tokens, &blocks);
-      distances.Request(blocks, blocks.size());
+      BlockHashes(turn.prompt, out.block_tokens, &blocks);
+      distances.Request(blocks, blocks.size(), counts);
     }
     return uncut;
   };
   if (options.warm_pass) {
     OpenScripts before(workload, arrivals);
     for (const Arrival& arrival : arrivals) {
-      count(before.Take(arrival));
+      count(before.Take(arrival), false);
       before.Done(arrival);
     }
   }
@@ -249,7 +245,7 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
       endings.pop();
     }
     const int64_t tokens = TokensOf(turn.prompt);
-    const int64_t uncut = count(turn);
+    const int64_t uncut = count(turn, arrival.counts);
     const int64_t cut = uncut / out.block_tokens * out.block_tokens;
     if (arrival.counts) {
       ++out.requests;
@@ -266,7 +262,7 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
     if (scripts.Done(arrival)) endings.push({scripts.EndOf(arrival.session), arrival.session});
   }
   out.distinct_tokens = tree.distinct_tokens();
-  if (options.curve) out.curve = Curve(distances, out.curve_block_tokens, out.lifetime_prompt_tokens);
+  if (options.curve) out.curve = Curve(distances, out.block_tokens, out.prompt_tokens);
   return out;
 }
 

@@ -15,8 +15,7 @@ struct ReuseOptions {
   uint32_t block_tokens = 16;  // of the engine; 1: uncut
   bool live_answers = false;   // earlier answers can be reused too
   bool curve = true;
-  uint32_t curve_block_tokens = 0;  // 0: the workload's own blocks, else block_tokens
-  bool keep_each = false;           // fill Reuse::reusable_of
+  bool keep_each = false;  // fill Reuse::reusable_of
   // Starting state warm: all the arrivals' prompts were sent once before, unmeasured, into the same caches.
   bool warm_pass = false;
 };
@@ -38,8 +37,9 @@ struct Reuse {
   // The largest number of distinct tokens that the conversations living at one moment hold, answers included.
   int64_t working_set_tokens = 0;
   uint64_t live_conversations = 0;  // most at once
-  uint32_t block_tokens = 0, curve_block_tokens = 0;
-  // Cache size in tokens -> share of all prompt tokens that an LRU cache of that size serves.
+  uint32_t block_tokens = 0;
+  // Cache size in tokens -> share of the counting prompts' tokens that an LRU cache of that size serves,
+  // which holds what came before them too. In whole blocks: it ends at share().
   std::vector<std::pair<double, double>> curve;
   std::vector<int64_t> reusable_of;  // by arrival, whole blocks
 

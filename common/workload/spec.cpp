@@ -374,6 +374,10 @@ void ReadAgentic(Reader* reader, WorkloadSpec* spec) {
                                 ", must be [from, to] with 0 <= from <= to <= 1, such as [0.25, 0.75]");
     }
   }
+  if (spec->start_to > 0 && *spec->warm_up <= Nanoseconds(0)) {
+    reader->Fail("start", "begins sessions after a primer, which is sent in the warm-up, and warm_up is 0s",
+                 "give a warm_up or leave out start");
+  }
   if (spec->live_answers) {
     reader->Fail("answers", "is live, but the data set records its prompts only as block ids",
                  "use answers: recorded; live answers work with synthetic and shared-prompt");
@@ -474,7 +478,7 @@ std::string MeasuredLine(Nanoseconds measured, Nanoseconds warm_up) {
     const double seconds = std::chrono::duration<double>(time).count();
     const bool minutes = seconds >= 60 && std::fmod(seconds, 60) == 0;
     const double value = minutes ? seconds / 60 : seconds;
-    std::string number = PythonFloat(std::round(value * 10) / 10);
+    std::string number = PythonFloat(std::round(value * 100) / 100);
     if (number.ends_with(".0")) number.resize(number.size() - 2);
     return number + (minutes ? " min" : " s");
   };

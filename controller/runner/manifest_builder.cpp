@@ -88,6 +88,26 @@ void ManifestBuilder::Machines(const JobRun& run) {
     }
     if (machine.tools.empty()) machine.tools_missing = "nothing was sampled on this machine";
   }
+  Switches(run);
+}
+
+void ManifestBuilder::Switches(const JobRun& run) {
+  // Which card is cabled to which port is not known without a reader: an RDMA pool's cards hang on what it
+  // lists.
+  const bool rdma = std::any_of(run.plan->stacks.begin(), run.plan->stacks.end(),
+                                [](const StackPlan& stack) { return stack.kv.path == "rdma"; });
+  for (const spec::SwitchSpec& one : run.job->pool.switches) {
+    const bool there = std::any_of(file_.switches.begin(), file_.switches.end(),
+                                   [&](const auto& known) { return known.name == one.name; });
+    if (there) continue;
+    results::ManifestSwitch entry;
+    entry.name = one.name;
+    entry.address = one.address;
+    entry.cabled = rdma;
+    entry.ignored = one.ignore;
+    entry.problem = "this version reads no switches";
+    file_.switches.push_back(std::move(entry));
+  }
 }
 
 void ManifestBuilder::Tools(const JobRun& run) {

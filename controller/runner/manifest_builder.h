@@ -23,6 +23,7 @@ class ManifestBuilder {
   const results::ManifestFile& file() const { return file_; }
 
  private:
+  void Switches(const JobRun& run);
   void Tools(const JobRun& run);
   std::string path_;
   std::string catalogue_dir_;

@@ -6,6 +6,7 @@
 #include "common/base/files.h"
 #include "common/base/time_format.h"
 #include "common/results/compute.h"
+#include "common/results/evidence_check.h"
 #include "common/results/layout.h"
 #include "common/results/reuse_facts.h"
 #include "common/stats/slo.h"
@@ -72,6 +73,15 @@ results::ReuseFacts ReuseOf(const JobRun& run, const StackPlan& stack, const Rep
     return results::NoReuse(std::string(reuse.status().message()));
   }
   return results::NoReuse("the job does not have this workload");
+}
+
+results::JobTerms TermsOf(const spec::JobSpec& job) {
+  results::JobTerms terms;
+  terms.starting_state = job.starting_state;
+  terms.baseline = job.baseline;
+  terms.slo = job.slo;
+  for (const spec::WorkloadSpec& workload : job.workloads) terms.shapes[workload.name] = workload.shape;
+  return terms;
 }
 
 }  // namespace
@@ -150,6 +160,8 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   }
   if (!figures.ok()) return figures.status();
   file.figures = std::move(*figures);
+  results::AddNotJudged(results::EvidenceProblems(facts, ToFile(*run.plan), TermsOf(*run.job)),
+                        &file.figures);
   POOLMARK_ASSIGN_OR_RETURN(std::string text, results::Encode(file));
   POOLMARK_RETURN_IF_ERROR(MakeDirs(record.directory, 0750));
   POOLMARK_RETURN_IF_ERROR(

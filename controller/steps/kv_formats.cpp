@@ -5,8 +5,6 @@
 namespace poolmark::controller {
 namespace {
 
-// Blocks that an engine found and did not use because another format wrote them.
-constexpr const char* kMismatches[] = {"poolmark_sim_kv_format_mismatch_total"};
 // Labels of a cache_config_info gauge that a reader and a writer must agree on.
 constexpr const char* kAgreed[] = {"block_size", "cache_dtype"};
 
@@ -15,7 +13,7 @@ constexpr const char* kAgreed[] = {"block_size", "cache_dtype"};
 std::vector<stats::FormatEvidence> FormatsOf(const StackPlan& stack, const SampleFacts& samples) {
   std::vector<stats::FormatEvidence> formats;
   for (const stats::EngineFacts& engine : samples.engines) {
-    for (const char* name : kMismatches) {
+    for (const char* name : stats::kFormatMismatchSeries) {
       auto found = engine.deltas.find(name);
       if (found == engine.deltas.end() || !(found->second > 0)) continue;
       formats.push_back({engine.process, "another party of the store", "KV", "of its own format",

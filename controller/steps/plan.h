@@ -11,6 +11,10 @@
 #include "common/spec/job.h"
 #include "poolmark/v1/agent.pb.h"
 
+namespace poolmark::results {
+struct PlanFile;
+}
+
 namespace poolmark::controller {
 
 // What the plan may know of a machine.
@@ -135,6 +139,7 @@ struct PlanInput {
 Result<Plan> MakePlan(const PlanInput& input, Errors* refusals);
 
 // plan.json of the results directory (docs/result-files.md).
+results::PlanFile ToFile(const Plan& plan);
 Result<std::string> PlanJson(const Plan& plan);
 // The plan for people: machines, processes, ports, tiers, cycles, estimate.
 std::string ExplainPlan(const Plan& plan);

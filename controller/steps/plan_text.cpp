@@ -1,126 +1,97 @@
 // The plan as plan.json and as text for people.
-#include <nlohmann/json.hpp>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/json.h"
 #include "common/base/time_format.h"
 #include "common/base/units.h"
+#include "common/results/plan_file.h"
 #include "controller/steps/plan.h"
 
 namespace poolmark::controller {
 namespace {
 
-double Seconds(Nanoseconds duration) {
-  return std::chrono::duration<double>(duration).count();
+template <class Repeated>
+std::vector<typename Repeated::value_type> List(const Repeated& values) {
+  return {values.begin(), values.end()};
 }
 
-Json ProcessJson(const PlannedProcess& process) {
+results::PlanProcess ToFile(const PlannedProcess& process) {
   const v1::ProcessSpec& spec = process.spec;
-  Json json;
-  json["id"] = spec.id();
-  json["role"] = std::string(spec::RoleName(process.role));
-  json["machine"] = process.machine;
-  json["attached"] = process.attached;
-  json["backend"] = spec.backend() == v1::BACKEND_DOCKER   ? "docker"
-                    : spec.backend() == v1::BACKEND_PODMAN ? "podman"
-                                                           : "process";
-  json["executable"] = spec.executable();
-  json["image"] = spec.image();
-  json["argv"] = std::vector<std::string>(spec.argv().begin(), spec.argv().end());
-  json["env"] = std::map<std::string, std::string>(spec.env().begin(), spec.env().end());
-  json["secrets"] = std::map<std::string, std::string>(spec.secrets().begin(), spec.secrets().end());
-  json["gpus"] = std::vector<uint32_t>(spec.gpus().begin(), spec.gpus().end());
-  json["ports"] = std::vector<uint32_t>(spec.ports().begin(), spec.ports().end());
-  Json directories = Json::array();
-  for (const v1::Directory& directory : spec.directories()) directories.push_back(directory.path());
-  json["directories"] = directories;
-  json["url"] = process.base_url;
-  json["metrics_url"] = process.metrics_url;
-  json["dialect"] = process.dialect;
-  json["host_tier_bytes"] = process.host_tier_bytes;
-  json["disk_tier_bytes"] = process.disk_tier_bytes;
-  return json;
+  results::PlanProcess out;
+  out.id = spec.id();
+  out.role = std::string(spec::RoleName(process.role));
+  out.machine = process.machine;
+  out.attached = process.attached;
+  out.backend = spec.backend() == v1::BACKEND_DOCKER   ? "docker"
+                : spec.backend() == v1::BACKEND_PODMAN ? "podman"
+                                                       : "process";
+  out.executable = spec.executable();
+  out.image = spec.image();
+  out.argv = List(spec.argv());
+  out.env = {spec.env().begin(), spec.env().end()};
+  out.secrets = {spec.secrets().begin(), spec.secrets().end()};
+  out.gpus = List(spec.gpus());
+  out.ports = List(spec.ports());
+  for (const v1::Directory& directory : spec.directories()) out.directories.push_back(directory.path());
+  out.url = process.base_url;
+  out.metrics_url = process.metrics_url;
+  out.dialect = process.dialect;
+  out.host_tier_bytes = process.host_tier_bytes;
+  out.disk_tier_bytes = process.disk_tier_bytes;
+  return out;
 }
 
-Json LinkJson(const KvLink& link) {
-  return {{"from", link.from}, {"to", link.to}, {"path", link.path}};
+results::PlanLink ToFile(const KvLink& link) {
+  return {link.from, link.to, link.path};
 }
 
-Json StackJson(const StackPlan& stack) {
-  Json json;
-  json["name"] = stack.name;
-  json["strategy"] = std::string(spec::StrategyName(stack.strategy));
-  json["description"] = stack.description;
-  json["engine"] = stack.engine_kind;
-  json["model"] = stack.model;
-  json["simulated"] = stack.simulated;
-  json["launch"] = stack.attach ? "attach" : "launch";
-  json["digest"] = stack.digest;
-  json["gpus"] = stack.gpus;
-  json["kv"] = {{"path", stack.kv.path},
-                {"compression", stack.kv.compression},
-                {"dtype", stack.kv.dtype},
-                {"block_tokens", stack.kv.block_tokens}};
-  json["kv"]["chunk_tokens"] = stack.kv.chunk_tokens ? Json(*stack.kv.chunk_tokens) : Json();
-  json["kv"]["hash_seed"] = stack.kv.hash_seed ? Json(*stack.kv.hash_seed) : Json();
-  json["entry_url"] = stack.entry_url;
-  json["entry_machine"] = stack.entry_machine;
-  Json tiers = Json::array();
-  for (const PlannedTier& tier : stack.tiers) {
-    tiers.push_back({{"source", std::string(spec::TierSourceName(tier.source))},
-                     {"bytes", tier.bytes},
-                     {"machine", tier.machine},
-                     {"owner", tier.owner}});
-  }
-  json["tiers"] = tiers;
-  Json links = Json::array();
-  for (const KvLink& link : stack.links) links.push_back(LinkJson(link));
-  json["links"] = links;
-  Json processes = Json::array();
-  for (const PlannedProcess& process : stack.processes) processes.push_back(ProcessJson(process));
-  json["processes"] = processes;
-  return json;
+results::PlanStack ToFile(const StackPlan& stack) {
+  results::PlanStack out;
+  out.name = stack.name;
+  out.strategy = std::string(spec::StrategyName(stack.strategy));
+  out.description = stack.description;
+  out.engine = stack.engine_kind;
+  out.model = stack.model;
+  out.simulated = stack.simulated;
+  out.launch = stack.attach ? "attach" : "launch";
+  out.digest = stack.digest;
+  out.gpus = stack.gpus;
+  out.kv = {stack.kv.path,         stack.kv.compression,  stack.kv.dtype,
+            stack.kv.block_tokens, stack.kv.chunk_tokens, stack.kv.hash_seed};
+  out.entry_url = stack.entry_url;
+  out.entry_machine = stack.entry_machine;
+  for (const PlannedTier& tier : stack.tiers)
+    out.tiers.push_back(
+        {std::string(spec::TierSourceName(tier.source)), tier.bytes, tier.machine, tier.owner});
+  for (const KvLink& link : stack.links) out.links.push_back(ToFile(link));
+  for (const PlannedProcess& process : stack.processes) out.processes.push_back(ToFile(process));
+  return out;
 }
 
 }  // namespace
 
-Result<std::string> PlanJson(const Plan& plan) {
-  Json json;
-  json["schema_version"] = 1;
-  json["head"] = plan.head;
-  Json machines = Json::array();
-  for (const std::string& name : plan.machines)
-    machines.push_back({{"name", name}, {"address", plan.addresses.at(name)}});
-  json["machines"] = machines;
-  Json stacks = Json::array();
-  for (const StackPlan& stack : plan.stacks) stacks.push_back(StackJson(stack));
-  json["stacks"] = stacks;
-  Json cycles = Json::array();
+results::PlanFile ToFile(const Plan& plan) {
+  results::PlanFile out;
+  out.head = plan.head;
+  for (const std::string& name : plan.machines) out.machines.push_back({name, plan.addresses.at(name)});
+  for (const StackPlan& stack : plan.stacks) out.stacks.push_back(ToFile(stack));
   for (const PlannedCycle& cycle : plan.cycles) {
-    Json repeats = Json::array();
-    for (const PlannedRepeat& repeat : cycle.repeats) {
-      repeats.push_back(
-          {{"workload", repeat.workload}, {"level", repeat.level.Name()}, {"repeat", repeat.repeat}});
-    }
-    cycles.push_back({{"number", cycle.number}, {"stack", cycle.stack}, {"repeats", repeats}});
+    results::PlanCycle to{cycle.number, cycle.stack, {}};
+    for (const PlannedRepeat& repeat : cycle.repeats)
+      to.repeats.push_back({repeat.workload, repeat.level.Name(), repeat.repeat});
+    out.cycles.push_back(std::move(to));
   }
-  json["cycles"] = cycles;
-  Json accuracy = Json::array();
   for (const PlannedAccuracy& planned : plan.accuracy)
-    accuracy.push_back({{"stack", planned.stack}, {"reference", planned.reference}});
-  json["accuracy"] = accuracy;
-  Json loads = Json::array();
-  for (const PlannedLoad& load : plan.loads)
-    loads.push_back({{"workload", load.workload}, {"level", load.level}, {"text", load.text}});
-  json["loads"] = loads;
-  json["load_machines"] = plan.load_machines;
-  Json pairs = Json::array();
-  for (const KvLink& link : plan.line_pairs) pairs.push_back(LinkJson(link));
-  json["line_pairs"] = pairs;
-  json["estimated_seconds"] = Seconds(plan.estimate);
-  json["notes"] = plan.notes;
-  return DumpJson(json, 2);
+    out.accuracy.push_back({planned.stack, planned.reference});
+  for (const PlannedLoad& load : plan.loads) out.loads.push_back({load.workload, load.level, load.text});
+  out.load_machines = plan.load_machines;
+  for (const KvLink& link : plan.line_pairs) out.line_pairs.push_back(ToFile(link));
+  out.estimated_seconds = std::chrono::duration<double>(plan.estimate).count();
+  out.notes = plan.notes;
+  return out;
+}
+
+Result<std::string> PlanJson(const Plan& plan) {
+  return results::Encode(ToFile(plan));
 }
 
 std::string ExplainPlan(const Plan& plan) {

@@ -64,9 +64,63 @@ ManifestFile ExampleManifest() {
   }
   manifest.series = {{"prompt token sources", "vllm", "0.32.0", "vllm:prompt_tokens_by_source_total", true,
                       "capture of 2026-11-30"}};
+  for (const auto& [figure, series] : {std::pair{"prompt token sources", "vllm:prompt_tokens_total"},
+                                       {"prompt token sources", "vllm:prompt_tokens_cached_by_source_total"},
+                                       {"GPU KV usage", "vllm:kv_cache_usage_perc"},
+                                       {"KV transfer bandwidth", "vllm:nixl_bytes_transferred_sum"}}) {
+    manifest.series.push_back({figure, "vllm", "0.32.0", series, true, "capture of 2026-11-30"});
+  }
   manifest.measures = {
       {"Time to first token", "the load generator's record of every request", "requests.jsonl.zst"}};
   return manifest;
+}
+
+PlanFile ExamplePlan() {
+  PlanFile plan;
+  plan.head = "n1";
+  plan.machines = {{"n1", "10.0.0.1"}, {"n2", "10.0.0.2"}};
+  const auto process = [](const std::string& stack, const char* name, const char* role, const char* machine) {
+    PlanProcess out;
+    out.id = stack + "." + name + "-" + machine;
+    out.role = role;
+    out.machine = machine;
+    out.backend = "process";
+    out.executable = std::string(role) == "store" ? "valkey-server" : "vllm";
+    out.dialect = std::string(role) == "store" ? "redis" : "vllm";
+    return out;
+  };
+  for (const auto& job_stack : ExampleJob().stacks) {
+    PlanStack stack;
+    stack.name = job_stack.name;
+    stack.strategy = job_stack.strategy;
+    stack.engine = "vllm";
+    stack.model = "m";
+    stack.launch = "launch";
+    stack.digest = job_stack.digest;
+    stack.gpus = 4;
+    stack.kv = {"tcp", "none", "bf16", 16, std::nullopt, 0};
+    stack.entry_url = "http://10.0.0.1:8000";
+    stack.entry_machine = "n1";
+    stack.processes = {process(stack.name, "engine", "engine", "n1"),
+                       process(stack.name, "router", "router", "n1")};
+    stack.processes[0].gpus = {0, 1};
+    stack.processes[0].ports = {8001};
+    if (stack.name == "cand") {
+      stack.processes.insert(stack.processes.begin(), process("cand", "store", "store", "n1"));
+      stack.tiers = {{"remote", 68719476736, "n1", "cand.store-n1"}};
+      stack.links = {{"n2", "n1", "tcp"}};
+    }
+    plan.stacks.push_back(std::move(stack));
+  }
+  for (const char* stack : {"base", "cand"}) {
+    for (int repeat = 1; repeat <= 3; ++repeat)
+      plan.cycles.push_back({repeat, stack, {{"code", "c4", repeat}}});
+  }
+  plan.loads = {{"code", "c4", "4 users"}};
+  plan.load_machines = {"n1"};
+  plan.line_pairs = {{"n2", "n1", "tcp"}};
+  plan.estimated_seconds = 7200;
+  return plan;
 }
 
 std::vector<stats::RequestFacts> ExampleRequests(const std::string& stack, int repeat) {
@@ -143,8 +197,14 @@ RepeatFile ExampleRepeat(const std::string& stack, int repeat) {
     for (int t = 0; t <= 1210; t += 10) power.watts.emplace_back(t, 900 + 50 * std::sin(t / 60.0));
     facts.power.push_back(power);
   }
-  facts.evidence.state = {
-      "empty", {{"store", "DBSIZE", 0.0}, {engine.process, "canary", 0.0}}, {"store", engine.process}};
+  facts.evidence.state = {"empty", {{engine.process, "canary", 0.0}}, {engine.process}};
+  if (stack == "cand") {
+    facts.evidence.state.tiers.push_back({"cand.store-n1", "DBSIZE", 0.0});
+    facts.evidence.state.holders.push_back("cand.store-n1");
+    facts.evidence.paths = {{"n2", "n1", "tcp", 9e11, 0.0, 9.1e11, false}};
+  }
+  facts.evidence.silences = {{"n1", 0.4, "2026-11-30T12:01:00.000Z"},
+                             {"n2", 0.5, "2026-11-30T12:01:00.000Z"}};
   facts.evidence.clocks = {{"n1", 0.0004, 0.0001, 0, true}, {"n2", -0.0012, 0.0001, 0, true}};
   const auto requests = ExampleRequests(stack, repeat);
   size_t next = 0;
@@ -224,6 +284,11 @@ void WriteExampleSamples(const std::string& directory, const RepeatFacts& facts)
   REQUIRE((*writer)->Round(before).ok());
   REQUIRE((*writer)->Round(after).ok());
   REQUIRE((*writer)->Finish().ok());
+  // The other machine of the pool runs no engine.
+  auto other =
+      SamplesWriter::Create(JoinPath(directory, SamplesFile("n2")), "n2", "2026-11-30T12:00:00.000Z");
+  REQUIRE(other.ok());
+  REQUIRE((*other)->Finish().ok());
 }
 
 // load.json and timeline.jsonl as the load writes them, from the records.
@@ -270,11 +335,7 @@ void WriteExample(const std::string& directory) {
   preflight.passed = true;
   preflight.checks = {{"clock", "n1", "pass", "within 100 ms", "0.4 ms", "", "", 0.1}};
   write("preflight.json", Encode(preflight));
-  write(
-      "plan.json",
-      std::string(
-          R"({"schema_version":1,"head":"n1","machines":[{"name":"n1","address":"10.0.0.1"},{"name":"n2","address":"10.0.0.2"}],"stacks":[{"name":"cand","strategy":"shared","description":"","engine":"vllm","model":"m","simulated":false,"launch":"launch","digest":"bb","gpus":4,"kv":{"path":"tcp","compression":"none","dtype":"bf16","block_tokens":16,"chunk_tokens":null,"hash_seed":0},"entry_url":"http://10.0.0.1:8000","entry_machine":"n1","tiers":[{"source":"remote","bytes":68719476736,"machine":"n1","owner":"cand.store-n1"}],"links":[{"from":"n1","to":"n2","path":"tcp"},{"from":"n2","to":"n1","path":"tcp"}],"processes":[{"id":"cand.store-n1","role":"store","machine":"n1","attached":false,"backend":"process","executable":"valkey-server","image":"","argv":[],"env":{},"secrets":{},"gpus":[],"ports":[6379],"directories":[],"url":"","metrics_url":"","dialect":"redis","host_tier_bytes":0,"disk_tier_bytes":0},{"id":"cand.engine-n1","role":"engine","machine":"n1","attached":false,"backend":"process","executable":"vllm","image":"","argv":[],"env":{},"secrets":{},"gpus":[0,1],"ports":[8001],"directories":[],"url":"http://10.0.0.1:8001","metrics_url":"","dialect":"vllm","host_tier_bytes":0,"disk_tier_bytes":0},{"id":"cand.engine-n2","role":"engine","machine":"n2","attached":false,"backend":"process","executable":"vllm","image":"","argv":[],"env":{},"secrets":{},"gpus":[0,1],"ports":[8001],"directories":[],"url":"http://10.0.0.2:8001","metrics_url":"","dialect":"vllm","host_tier_bytes":0,"disk_tier_bytes":0},{"id":"cand.router-n1","role":"router","machine":"n1","attached":false,"backend":"process","executable":"vllm-router","image":"","argv":[],"env":{},"secrets":{},"gpus":[],"ports":[8000],"directories":[],"url":"http://10.0.0.1:8000","metrics_url":"","dialect":"vllm-router","host_tier_bytes":0,"disk_tier_bytes":0}]}],"cycles":[],"line_pairs":[],"estimated_seconds":7200,"notes":[]})"
-          "\n"));
+  write("plan.json", Encode(ExamplePlan()));
   for (int cycle = 1; cycle <= 3; ++cycle) {
     VerifyRecord verify;
     verify.job_id = "job-1";

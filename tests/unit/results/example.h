@@ -8,6 +8,7 @@
 namespace poolmark::test {
 
 results::JobFile ExampleJob();
+results::PlanFile ExamplePlan();
 results::ManifestFile ExampleManifest();
 results::RepeatFile ExampleRepeat(const std::string& stack, int repeat);
 std::vector<results::RepeatFile> ExampleRepeats();  // base and cand, three each

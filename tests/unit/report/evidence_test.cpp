@@ -1,0 +1,296 @@
+// A verdict never rests on evidence that is not there: each piece that is taken out of a repeat, or made to
+// say something else than the job and the plan, makes it invalid by name; each that is taken out of the
+// manifest holds the result back from publication.
+#include <catch2/catch.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/base/zstd_file.h"
+#include "common/report/compare.h"
+#include "common/report/recompute.h"
+#include "common/report/text.h"
+#include "common/results/sums.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/results/example.h"
+
+using namespace poolmark;
+using poolmark::test::TempDir;
+
+namespace {
+
+const std::string kDirectory = "points/cand/code-c4/repeat_2";
+
+using Change = std::function<void(Json&)>;
+
+struct Case {
+  std::string what;
+  Change change;
+  std::string named;  // in the reason
+};
+
+// The example with one JSON file changed and the sums made to fit.
+class Edited {
+ public:
+  Edited() { test::WriteExample(dir_.path()); }
+  void Edit(const std::string& name, const Change& change) {
+    Json json = *ParseJson(*ReadFile(dir_ / name));
+    change(json);
+    REQUIRE(AtomicWriteFile(dir_ / name, *DumpJson(json)).ok());
+  }
+  void Write(const std::string& name, const std::string& text) {
+    const std::string path = dir_ / name;
+    REQUIRE(MakeDirs(path.substr(0, path.rfind('/'))).ok());
+    REQUIRE(AtomicWriteFile(path, text).ok());
+  }
+  const std::string& path() const { return dir_.path(); }
+  report::Recomputed Judged() {
+    REQUIRE(results::WriteSums(dir_.path()).ok());
+    auto job = report::Recompute(dir_.path());
+    INFO(job.status().ToString());
+    REQUIRE(job.ok());
+    return *std::move(job);
+  }
+
+ private:
+  TempDir dir_;
+};
+
+const results::RepeatFile& Second(const report::Recomputed& job) {
+  for (const auto& repeat : job.repeats) {
+    if (results::DirectoryOf(repeat) == kDirectory) return repeat;
+  }
+  FAIL("the repeat is gone");
+  return job.repeats.front();
+}
+
+std::string ReasonsOf(const results::RepeatFile& repeat) {
+  std::string out;
+  for (const auto& reason : repeat.figures.reasons)
+    out += std::string(stats::ReasonName(reason.reason)) + ": " + reason.detail + "\n";
+  return out;
+}
+
+Json& EvidenceOf(Json& repeat) {
+  return repeat["facts"]["evidence"];
+}
+
+}  // namespace
+
+TEST_CASE("the example is valid and publishable as it is", "[I9]") {
+  Edited dir;
+  const auto job = dir.Judged();
+  for (const auto& problem : job.problems) UNSCOPED_INFO(problem.path + ": " + problem.message);
+  CHECK(job.problems.empty());
+  CHECK(job.differences.empty());
+  CHECK(job.summary.verdict == "VALID");
+  for (const auto& line : job.summary.held_back_by) UNSCOPED_INFO(line);
+  CHECK(job.summary.publishable);
+}
+
+TEST_CASE("evidence that was taken out, or that contradicts the job, makes a repeat invalid by name",
+          "[I1][I2][I3][I4][I5][I6][I7][I8]") {
+  const auto set = [](const char* key, const Json& value) {
+    return [key = std::string(key), value](Json& repeat) { EvidenceOf(repeat)[key] = value; };
+  };
+  const auto fact = [](const char* key, const Json& value) {
+    return [key = std::string(key), value](Json& repeat) { repeat["facts"][key] = value; };
+  };
+  const std::vector<Case> cases = {
+      {"no silences", set("silences", Json::array()), "evidence.silences says nothing of n1"},
+      {"one silence less", [](Json& r) { EvidenceOf(r)["silences"].erase(1); },
+       "silences says nothing of n2"},
+      {"a longer silence allowed", set("silence_limit_seconds", 1e6), "silence_limit_seconds is 1000000"},
+      {"no clocks", set("clocks", Json::array()), "evidence.clocks says nothing of n1"},
+      {"one clock less", [](Json& r) { EvidenceOf(r)["clocks"].erase(0); }, "clocks says nothing of n1"},
+      {"a clock that was not compared", [](Json& r) { EvidenceOf(r)["clocks"][1]["measured"] = false; },
+       "n2: its clock was not compared"},
+      {"a wider clock limit", set("clock_limit_seconds", 5.0), "clock_limit_seconds is 5"},
+      {"no limit for the clock", set("clock_limit_seconds", 0.0), "clock_limit_seconds is 0"},
+      {"a reset that only the facts know", [](Json& r) { r["facts"]["engines"][0]["reset"] = true; },
+       "its counters began anew by the facts"},
+      {"no engines", fact("engines", Json::array()), "facts.engines says nothing of cand.engine-n1"},
+      {"no paths", set("paths", Json::array()), "evidence.paths says nothing of n2 to n1"},
+      {"another path meant", [](Json& r) { EvidenceOf(r)["paths"][0]["intended"] = "rdma"; },
+       "n2 to n1 intends 'rdma', plan.json says 'tcp'"},
+      {"fewer bytes expected", [](Json& r) { EvidenceOf(r)["paths"][0]["expected_bytes"] = 0.0; },
+       "the bytes of n2 to n1 are not those of facts.transfers"},
+      {"no transfers", fact("transfers", Json::array()), "facts.transfers says nothing of n2 to n1"},
+      {"blocks of another format that only the counter knows",
+       [](Json& r) { r["facts"]["engines"][0]["deltas"]["poolmark_sim_kv_format_mismatch_total"] = 3.0; },
+       "evidence.formats says nothing of it"},
+      {"no tiers", [](Json& r) { EvidenceOf(r)["state"]["tiers"] = Json::array(); },
+       "cand.engine-n1: nothing was read back"},
+      {"no holders and no tiers",
+       [](Json& r) {
+         EvidenceOf(r)["state"]["tiers"] = Json::array();
+         EvidenceOf(r)["state"]["holders"] = Json::array();
+       },
+       "evidence.state.holders leaves out cand.store-n1"},
+      {"a state that was not asked for", [](Json& r) { EvidenceOf(r)["state"]["declared"] = "attached"; },
+       "evidence.state.declared is 'attached', job.json says 'empty'"},
+      {"compression that the plan does not have",
+       [](Json& r) {
+         EvidenceOf(r)["accuracy"]["compression"] = "fp8";
+         EvidenceOf(r)["accuracy"]["verdict"] = "PASS";
+       },
+       "evidence.accuracy.compression is 'fp8', plan.json says 'none'"},
+      {"an accuracy result that is not there", [](Json& r) { EvidenceOf(r)["accuracy"]["verdict"] = "PASS"; },
+       "quality/cand/summary.json is missing or cannot be read, evidence.accuracy says PASS"},
+      {"another job", fact("job_id", "job-2"), "facts.job_id is 'job-2', job.json says 'job-1'"},
+      {"another strategy", fact("strategy", "local"), "facts.strategy is 'local', plan.json says 'shared'"},
+      {"simulated", fact("simulated", true), "facts.simulated is 'true', plan.json says 'false'"},
+      {"fewer GPUs", fact("gpus", 1), "facts.gpus is '1', plan.json says '4'"},
+      {"the baseline", fact("baseline", true), "facts.baseline is 'true', job.json says 'false'"},
+      {"another shape", fact("shape", "trace"), "facts.shape is 'trace', job.json says 'agentic'"},
+      {"no held load", fact("held_load", false), "facts.held_load is 'false'"},
+      {"another clock of latency", fact("open_loop", true), "facts.open_loop is 'true'"},
+      {"no SLO", fact("slos", Json::array()), "facts.slos is 'none', job.json says 'mlperf-llama2-70b'"},
+  };
+  for (const Case& one : cases) {
+    Edited dir;
+    dir.Edit(kDirectory + "/repeat.json", one.change);
+    const auto job = dir.Judged();
+    INFO(one.what);
+    CHECK_FALSE(Second(job).figures.valid);
+    CHECK_THAT(ReasonsOf(Second(job)), Catch::Contains(one.named));
+    CHECK_FALSE(job.differences.empty());
+    const std::string text = report::ReportText(job);
+    CHECK(text.find("Every stored figure") == std::string::npos);
+    for (const auto& repeat : job.repeats) {
+      if (results::DirectoryOf(repeat) != kDirectory) CHECK(repeat.figures.valid);
+    }
+  }
+}
+
+TEST_CASE("evidence in other files that is gone makes repeats invalid by name", "[I3][I7][I8]") {
+  SECTION("the plan") {
+    Edited dir;
+    REQUIRE(RemoveTree(dir.path() + "/plan.json").ok());
+    const auto job = dir.Judged();
+    CHECK(job.summary.verdict == "INVALID");
+    CHECK_THAT(ReasonsOf(Second(job)), Catch::Contains("not_judged: plan.json is missing"));
+  }
+  SECTION("the stack in the plan") {
+    Edited dir;
+    dir.Edit("plan.json", [](Json& plan) { plan["stacks"].erase(1); });
+    CHECK_THAT(ReasonsOf(Second(dir.Judged())), Catch::Contains("plan.json has no stack 'cand'"));
+  }
+  SECTION("the repeat in the plan") {
+    Edited dir;
+    dir.Edit("plan.json", [](Json& plan) { plan["cycles"] = Json::array(); });
+    CHECK_THAT(ReasonsOf(Second(dir.Judged())), Catch::Contains("plans no repeat 2 of cand code-c4"));
+  }
+  SECTION("the workload in the job") {
+    Edited dir;
+    dir.Edit("job.json", [](Json& file) { file["workloads"] = Json::array(); });
+    CHECK_THAT(ReasonsOf(Second(dir.Judged())), Catch::Contains("job.json has no workload 'code'"));
+  }
+  SECTION("the samples of a machine, also of one without an engine") {
+    for (const char* machine : {"n1", "n2"}) {
+      Edited dir;
+      const std::string name = std::string("samples/") + machine + ".jsonl.zst";
+      REQUIRE(RemoveTree(dir.path() + "/" + kDirectory + "/" + name).ok());
+      CHECK_THAT(ReasonsOf(Second(dir.Judged())), Catch::Contains("not_judged: " + name + " is missing"));
+    }
+  }
+  SECTION("the records") {
+    Edited dir;
+    dir.Write(kDirectory + "/requests.jsonl.zst", "nothing");
+    const auto job = dir.Judged();
+    CHECK_FALSE(Second(job).figures.valid);
+    CHECK_THAT(ReasonsOf(Second(job)), Catch::Contains("not_judged: requests.jsonl.zst cannot be read"));
+  }
+  SECTION("a restart that only the samples know") {
+    Edited dir;
+    auto out = ZstdWriter::Create(dir.path() + "/" + kDirectory + "/samples/n2.jsonl.zst");
+    REQUIRE(out.ok());
+    REQUIRE(
+        (*out)
+            ->Write(
+                "{\"schema_version\":1,\"machine\":\"n2\",\"wall_start\":\"\"}\n"
+                "{\"reset\":\"the process started anew\",\"at\":600000000000,\"source\":\"cand.router-n2\","
+                "\"of\":0}\n")
+            .ok());
+    REQUIRE((*out)->Finish().ok());
+    CHECK_THAT(ReasonsOf(Second(dir.Judged())),
+               Catch::Contains("counter_backwards: cand.router-n2: its counters began anew by the samples"));
+  }
+  SECTION("an accuracy result that says something else") {
+    Edited dir;
+    dir.Write("quality/cand/summary.json", R"({"schema_version":1,"verdict":"FAIL"})");
+    dir.Edit("plan.json", [](Json& plan) { plan["stacks"][1]["kv"]["compression"] = "fp8"; });
+    dir.Edit(kDirectory + "/repeat.json", [](Json& repeat) {
+      EvidenceOf(repeat)["accuracy"]["compression"] = "fp8";
+      EvidenceOf(repeat)["accuracy"]["verdict"] = "PASS";
+    });
+    CHECK_THAT(ReasonsOf(Second(dir.Judged())),
+               Catch::Contains("quality/cand/summary.json says FAIL, evidence.accuracy says PASS"));
+  }
+}
+
+TEST_CASE("a repeat that did not run to its end keeps that as its only reason", "[I8]") {
+  Edited dir;
+  dir.Edit(kDirectory + "/repeat.json", [](Json& repeat) {
+    EvidenceOf(repeat)["interrupted"] = "n2 went away";
+    EvidenceOf(repeat)["clocks"] = Json::array();
+  });
+  CHECK(ReasonsOf(Second(dir.Judged())) == "interrupted: n2 went away\n");
+}
+
+TEST_CASE("what the manifest does not have holds a result back from publication", "[I9][F1][F4]") {
+  const std::vector<Case> cases = {
+      {"no machines", [](Json& m) { m["machines"] = Json::array(); }, "n1 recorded no tool"},
+      {"one machine less", [](Json& m) { m["machines"].erase(1); }, "n2 recorded no tool"},
+      {"no tools", [](Json& m) { m["machines"][0]["tools"] = Json::array(); }, "n1 recorded no tool"},
+      {"no series", [](Json& m) { m["series"] = Json::array(); },
+       "prompt token sources was read through vllm:prompt_tokens_total, which the manifest does not name"},
+      {"one series less",
+       [](Json& m) {
+         Json kept = Json::array();
+         for (const Json& series : m["series"]) {
+           if (series["series"] != "vllm:kv_cache_usage_perc") kept.push_back(series);
+         }
+         m["series"] = kept;
+       },
+       "GPU KV usage was read through vllm:kv_cache_usage_perc, which the manifest does not name"},
+      {"an unconfirmed series", [](Json& m) { m["series"][0]["confirmed"] = false; }, "is not confirmed"},
+      {"no engines", [](Json& m) { m["engines"] = Json::array(); },
+       "does not list cand.engine-n1 as it was read"},
+      {"another version", [](Json& m) { m["engines"][0]["version"] = "0.1"; },
+       "does not list base.engine-n1 as it was read"},
+  };
+  for (const Case& one : cases) {
+    Edited dir;
+    dir.Edit("manifest.json", one.change);
+    const auto job = dir.Judged();
+    INFO(one.what);
+    CHECK_FALSE(job.summary.publishable);
+    std::string held;
+    for (const std::string& line : job.summary.held_back_by) held += line + "\n";
+    CHECK_THAT(held, Catch::Contains(one.named));
+  }
+  Edited dir;
+  dir.Edit(kDirectory + "/repeat.json", [](Json& repeat) {
+    repeat["facts"]["switch_power"] = Json::array({Json{
+        {"name", "leaf1"}, {"input_watts", Json::array()}, {"ports_used", nullptr}, {"ports_up", nullptr}}});
+  });
+  std::string held;
+  for (const std::string& line : dir.Judged().summary.held_back_by) held += line + "\n";
+  CHECK_THAT(held, Catch::Contains("switch leaf1 has readings, but the manifest does not list it"));
+}
+
+TEST_CASE("a comparison says which of its directories do not follow from their files", "[I8]") {
+  Edited good, edited;
+  (void)good.Judged();
+  edited.Edit(kDirectory + "/repeat.json",
+              [](Json& repeat) { EvidenceOf(repeat)["clocks"] = Json::array(); });
+  (void)edited.Judged();
+  const auto comparison = report::CompareDirectories({good.path(), edited.path()}, {});
+  REQUIRE(comparison.ok());
+  std::string notes;
+  for (const std::string& note : comparison->notes) notes += note + "\n";
+  CHECK_THAT(notes, Catch::Contains(edited.path()) && Catch::Contains("do not follow from the files"));
+  CHECK(comparison->jobs.at(1).points.at(1).repeats.at(1).valid == false);
+}
