@@ -1,7 +1,10 @@
 #include "cli/commands/catalogue.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,10 +24,27 @@
 #include "common/prom/version_source.h"
 
 namespace poolmark::cli {
+namespace {
 
+constexpr char kInstalled[] = "/usr/share/poolmark/catalogue";
+
+}  // namespace
+
+// $POOLMARK_CATALOGUE; else the one beside the program, installed anywhere or in a source tree; else the
+// system's.
 std::string DefaultCatalogue() {
   const char* given = std::getenv("POOLMARK_CATALOGUE");
-  return given != nullptr && *given != '\0' ? given : "/usr/share/poolmark/catalogue";
+  if (given != nullptr && *given != '\0') return given;
+  char program[PATH_MAX];
+  const ssize_t n = readlink("/proc/self/exe", program, sizeof program);
+  std::string at(program, static_cast<size_t>(std::max<ssize_t>(0, n)));
+  for (int i = 0; i < 4 && at.find('/') != std::string::npos; ++i) {
+    at.resize(at.rfind('/'));
+    for (const char* below : {"/share/poolmark/catalogue", "/deploy/catalogue"}) {
+      if (FileExists(at + below)) return at + below;
+    }
+  }
+  return kInstalled;
 }
 
 namespace {
@@ -245,7 +265,13 @@ Result<int> Confirm(const CatalogueFlags& flags) {
     }
   }
   const bool write = !flags.dry_run && !newly.empty();
-  if (write) POOLMARK_RETURN_IF_ERROR(prom::AppendEvidence(flags.evidence, record));
+  if (write) {
+    const Status written = prom::AppendEvidence(flags.evidence, record);
+    if (!written.ok())
+      return Unavailable(flags.evidence, ErrorOf(written).message,
+                         "name the file in the controller's state with --evidence, or its state directory in "
+                         "POOLMARK_STATE");
+  }
 
   const Format format = FormatOf(flags.output);
   if (format != Format::kTable) {
@@ -277,7 +303,7 @@ Result<int> Confirm(const CatalogueFlags& flags) {
 
 void AddCommon(CLI::App* command, CatalogueFlags* flags) {
   command->add_option("--catalogue", flags->catalogue, "Directory of the catalogue's files")
-      ->default_str("/usr/share/poolmark/catalogue");
+      ->default_str("beside the program, else /usr/share/poolmark/catalogue");
   command->add_option("--evidence", flags->evidence, "File of evidence in the controller's state")
       ->default_str("/var/lib/poolmark/catalogue-evidence.jsonl");
   command->add_option("-o,--output", flags->output, "table, json or jsonl")

@@ -152,7 +152,7 @@ Result<std::string> Encode(const PlanFile& file) {
 }
 Result<PlanFile> DecodePlan(std::string_view text, std::string_view where) {
   POOLMARK_ASSIGN_OR_RETURN(PlanFile file, DecodeFile<PlanFile>(text, where, kSchemaVersion));
-  if (file.stacks.empty()) return InvalidInput(where, "is no plan: it has no stacks");
+  if (file.stacks.empty()) return InvalidInput(std::string(where), "is no plan: it has no stacks");
   return file;
 }
 Json PlanSchema() {

@@ -14,5 +14,10 @@ Json TeardownSchema();
 Json RepeatSchema();
 Json SummarySchema();
 Json LoadSchema();
+// Of one line.
+Json EventSchema();
+Json SampleSchema();
+Json RequestSchema();
+Json TimelineSchema();
 
 }  // namespace poolmark::results

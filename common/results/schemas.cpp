@@ -17,7 +17,11 @@ std::vector<std::pair<std::string, std::string>> Schemas() {
                                      {"teardown", TeardownSchema()},
                                      {"repeat", RepeatSchema()},
                                      {"summary", SummarySchema()},
-                                     {"load", LoadSchema()}}) {
+                                     {"load", LoadSchema()},
+                                     {"event", EventSchema()},
+                                     {"sample", SampleSchema()},
+                                     {"request", RequestSchema()},
+                                     {"timeline", TimelineSchema()}}) {
     out.emplace_back(std::string(name) + ".schema.json", schema.dump(1) + "\n");
   }
   return out;

@@ -281,6 +281,47 @@ TEST_CASE("what the manifest does not have holds a result back from publication"
   CHECK_THAT(held, Catch::Contains("switch leaf1 has readings, but the manifest does not list it"));
 }
 
+TEST_CASE("a window that was chosen afterwards is found by the load's own", "[H3][I8]") {
+  Edited dir;
+  dir.Edit(kDirectory + "/repeat.json", [](Json& repeat) {
+    repeat["facts"]["measured_from"] = 500.0;
+    repeat["facts"]["measured_to"] = 900.0;
+  });
+  const std::string text = report::ReportText(dir.Judged());
+  CHECK_THAT(text, Catch::Contains("facts.measured_from") && Catch::Contains("facts.measured_to"));
+}
+
+TEST_CASE("a repeat that was taken out is missed, and the verdict is no longer that of the whole",
+          "[I8][C28]") {
+  Edited dir;
+  REQUIRE(RemoveTree(dir.path() + "/points/cand").ok());
+  const auto job = dir.Judged();
+  CHECK(job.summary.verdict == "INCOMPLETE");
+  CHECK_THAT(report::ReportText(job),
+             Catch::Contains("points/cand/code-c4/repeat_1/repeat.json: is missing"));
+}
+
+TEST_CASE("a comparison names other kernels, systems, drivers and firmware", "[M26]") {
+  Edited first, other;
+  other.Edit("manifest.json", [](Json& manifest) {
+    for (Json& machine : manifest["machines"]) {
+      machine["kernel"] = "6.9";
+      machine["os"] = "Debian 13";
+      machine["gpus"][0]["driver"] = "560";
+    }
+  });
+  (void)first.Judged();
+  (void)other.Judged();
+  const auto comparison = report::CompareDirectories({first.path(), other.path()}, {});
+  REQUIRE(comparison.ok());
+  CHECK_FALSE(comparison->refused());
+  std::string unlike;
+  for (const auto& one : comparison->unlike) unlike += one.what + ": " + one.first + " / " + one.other + "\n";
+  CHECK_THAT(unlike, Catch::Contains("kernel: ") && Catch::Contains("6.9") &&
+                         Catch::Contains("operating system: ") &&
+                         Catch::Contains("GPU driver: 550 / 550, 560"));
+}
+
 TEST_CASE("a comparison says which of its directories do not follow from their files", "[I8]") {
   Edited good, edited;
   (void)good.Judged();

@@ -102,7 +102,7 @@ PlanFile ExamplePlan() {
     stack.entry_url = "http://10.0.0.1:8000";
     stack.entry_machine = "n1";
     stack.processes = {process(stack.name, "engine", "engine", "n1"),
-                       process(stack.name, "router", "router", "n1")};
+                       process(stack.name, "router", "router", stack.name == "cand" ? "n2" : "n1")};
     stack.processes[0].gpus = {0, 1};
     stack.processes[0].ports = {8001};
     if (stack.name == "cand") {

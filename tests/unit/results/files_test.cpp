@@ -179,6 +179,40 @@ TEST_CASE("summary: means over valid repeats, preliminary below three, invalid o
   CHECK_FALSE(summary.points[0].publishable);
 }
 
+TEST_CASE("warnings and notes of a point are those of the repeats that count", "[H7][H8][H9][I8]") {
+  auto repeats = test::ExampleRepeats();
+  for (auto& repeat : repeats) {
+    if (repeat.facts.point.stack != "cand" || repeat.facts.repeat != 2) continue;
+    repeat.figures.valid = false;
+    repeat.figures.reasons = {{stats::Reason::kMachineSilent, "n2"}};
+    repeat.figures.warnings = {"More than 1% of the requests in the measured window failed."};
+    repeat.figures.notes = {"of this repeat alone"};
+  }
+  const auto point = [&] {
+    return Summarize(test::ExampleJob(), test::ExampleManifest(), repeats).points.at(1);
+  };
+  CHECK(point().warnings.empty());
+  CHECK(point().repeats.at(1).warnings.size() == 1);  // where it belongs
+  for (auto& repeat : repeats) repeat.figures.valid = false;
+  CHECK(point().warnings.size() == 1);  // all of them are diagnostics
+}
+
+TEST_CASE("repeats that the job ran and that are gone are missed", "[I8][C28]") {
+  auto repeats = test::ExampleRepeats();
+  auto job = test::ExampleJob();
+  CHECK(MissingRepeats(job, repeats).empty());
+  repeats.pop_back();
+  CHECK(MissingRepeats(job, repeats) == std::vector<std::string>{"points/cand/code-c4/repeat_3"});
+  auto summary = Summarize(job, test::ExampleManifest(), repeats);
+  CHECK(summary.verdict == "INCOMPLETE");
+  CHECK_FALSE(summary.publishable);
+  CHECK_THAT(summary.held_back_by.back(), Catch::Contains("points/cand/code-c4/repeat_3"));
+  repeats.resize(3);  // the whole other point
+  CHECK(Summarize(job, test::ExampleManifest(), repeats).verdict == "INCOMPLETE");
+  job.state = "CANCELLED";  // it did not run them all
+  CHECK(MissingRepeats(job, repeats).empty());
+}
+
 TEST_CASE("the measured line, per-GPU figures and captured reuse come out of one function", "[H10][E4][B4]") {
   const RepeatFile repeat = test::ExampleRepeat("cand", 1);
   CHECK(repeat.figures.measured_line == "Measured over 15 min after a 5 min warm-up");
@@ -218,7 +252,10 @@ TEST_CASE("reuse is not measured where an engine was not read, and the result is
                                                  "(cand.engine-n2: the last reading is from 3s into it).")));
     repeat.figures = *std::move(figures);
   }
-  const auto summary = Summarize(test::ExampleJob(), test::ExampleManifest(), repeats);
+  auto manifest = test::ExampleManifest();
+  manifest.engines.push_back(manifest.engines.back());
+  manifest.engines.back().process = "cand.engine-n2";
+  const auto summary = Summarize(test::ExampleJob(), manifest, repeats);
   CHECK_FALSE(summary.publishable);
   CHECK(summary.points[0].publishable);  // the other stack's engine was read
   const SummaryPoint& point = summary.points[1];

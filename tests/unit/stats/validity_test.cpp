@@ -48,6 +48,11 @@ TEST_CASE("I2: clocks over 100 ms and steps are reasons, over 10 ms is a note", 
   CHECK(Reasons(evidence) == std::vector{Reason::kClockDrift});
   evidence.clocks = {{"n1", 0.001, 0.0001, 3600, true}};
   CHECK(Reasons(evidence) == std::vector{Reason::kClockDrift});
+  // A clock that nobody compared is not in order; an interrupted repeat has its reason.
+  evidence.clocks = {{"n1", 0, 0, 0, false}};
+  CHECK(Reasons(evidence) == std::vector{Reason::kNotJudged});
+  evidence.interrupted = "stopped";
+  CHECK(Reasons(evidence) == std::vector{Reason::kInterrupted});
 }
 
 TEST_CASE("I3: a counter that went backwards names process, series and values", "[I3]") {
@@ -87,9 +92,21 @@ TEST_CASE("I4: 80 % on the intended path is right, 10 to 80 % mixed, less is wro
   CHECK(Reasons(evidence) == std::vector{Reason::kWrongPath});
   CHECK_THAT(Judge(evidence).reasons.at(0).detail,
              Catch::Contains("1.00 GB of KV") && Catch::Contains("1.10 GB over TCP"));
-  evidence.paths = {Path("rdma", 1e9, NotMeasured{"counter not exposed"}, 1.1e9)};
+  evidence.paths = {Path("rdma", 1e9, NotMeasured{"counter not exposed"}, 0.5e9)};
   CHECK(Judge(evidence).valid());
   CHECK(Judge(evidence).notes.size() == 1);
+}
+
+TEST_CASE("I4: RDMA that nobody could read does not hide KV that crossed TCP", "[I4][J1]") {
+  const NotMeasured unread{"no RDMA counters on this machine"};
+  const auto verdict = [&](Measured<double> tcp) {
+    return JudgePath(Path("rdma", 1e9, unread, std::move(tcp))).verdict;
+  };
+  CHECK(verdict(1.02e9) == PathVerdict::kWrong);
+  CHECK(verdict(0.8e9) == PathVerdict::kWrong);
+  CHECK(verdict(0.79e9) == PathVerdict::kNotMeasured);
+  CHECK(verdict(NotMeasured{"no card"}) == PathVerdict::kNotMeasured);
+  CHECK(JudgePath(Path("tcp", 1e9, 0.0, unread)).verdict == PathVerdict::kNotMeasured);
 }
 
 TEST_CASE("I5: another KV format", "[I5]") {

@@ -121,6 +121,23 @@ TEST_CASE("the curve ends at the reusable share and never falls", "[B2]") {
   CHECK(reuse.curve.front().second == 0);
 }
 
+TEST_CASE("the curve of a window ends at its share: what came before fills the caches and does not count",
+          "[B2][H3]") {
+  const auto spec = Spec(
+      R"({"shape":"synthetic","sessions":6,"groups":2,"prefix":320,"turns":3,"input":70,"growth":32,"output":32})");
+  const auto workload = OpenWorkload(spec);
+  auto arrivals = PlanArrivals(**workload, spec, false);
+  for (size_t i = 0; i < arrivals.size() / 2; ++i) arrivals[i].counts = false;
+  for (const uint32_t block : {8u, 16u, 64u}) {
+    ReuseOptions options;
+    options.block_tokens = block;
+    const auto reuse = Analyse(**workload, arrivals, options);
+    CHECK(reuse.requests == arrivals.size() - arrivals.size() / 2);
+    CHECK(reuse.curve.back().second == Approx(*reuse.share()));
+    CHECK(*reuse.share() > *reuse.share_lifetime());
+  }
+}
+
 TEST_CASE("the working set counts shared prefixes once and grows with the users", "[D5][M8]") {
   // One turn each: prefix 100 shared, 20 own, 10 of the answer.
   const auto at = [](int users) {

@@ -248,6 +248,18 @@ TEST_CASE("the measured line reads as the methodology writes it", "[H10]") {
   CHECK(MeasuredLine(*ParseWorkload(*ParseJson(R"({"shape":"agentic","file":"f"})"))) ==
         "Measured over 15 min after a 5 min warm-up");
   CHECK(MeasuredLine(*ParseWorkload(*ParseJson(kSynthetic))) == "Measured over the whole run");
+  using std::chrono::seconds;
+  CHECK(MeasuredLine(seconds(13910), seconds(90)) == "Measured over 13910 s after a 90 s warm-up");
+  CHECK(MeasuredLine(seconds(12345), seconds(0)) == "Measured over 12345 s after a 0 s warm-up");
+  CHECK(MeasuredLine(std::chrono::milliseconds(118250), seconds(60)) ==
+        "Measured over 118.25 s after a 1 min warm-up");
+}
+
+TEST_CASE("sessions that begin in their middle need a warm-up for their primers", "[D1][H1]") {
+  CHECK_THAT(Problem(R"({"shape":"agentic","file":"f","warm_up":0,"start":[0.5,0.75]})"),
+             Catch::Contains("start: begins sessions after a primer"));
+  CHECK(ParseWorkload(*ParseJson(R"({"shape":"agentic","file":"f","warm_up":1,"start":[0.5,0.75]})")).ok());
+  CHECK(ParseWorkload(*ParseJson(R"({"shape":"agentic","file":"f","warm_up":0})")).ok());
 }
 
 TEST_CASE("unknown settings come with the one that was meant, all errors at once", "[D3]") {
