@@ -51,5 +51,6 @@ TEST_CASE("a machine that reports no power leaves no better tokens per joule", "
   facts.engines.pop_back();
   CHECK_FALSE(FiguresOf(facts).energy.tokens_per_joule.has_value());
   facts.evidence.clocks.pop_back();
+  facts.evidence.silences.pop_back();
   CHECK(FiguresOf(facts).energy.tokens_per_joule.has_value());
 }
