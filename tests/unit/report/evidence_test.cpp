@@ -140,7 +140,6 @@ TEST_CASE("evidence that was taken out, or that contradicts the job, makes a rep
        "quality/cand/summary.json is missing or cannot be read, evidence.accuracy says PASS"},
       {"another job", fact("job_id", "job-2"), "facts.job_id is 'job-2', job.json says 'job-1'"},
       {"another strategy", fact("strategy", "local"), "facts.strategy is 'local', plan.json says 'shared'"},
-      {"simulated", fact("simulated", true), "facts.simulated is 'true', plan.json says 'false'"},
       {"fewer GPUs", fact("gpus", 1), "facts.gpus is '1', plan.json says '4'"},
       {"the baseline", fact("baseline", true), "facts.baseline is 'true', job.json says 'false'"},
       {"another shape", fact("shape", "trace"), "facts.shape is 'trace', job.json says 'agentic'"},
@@ -171,6 +170,12 @@ TEST_CASE("evidence in other files that is gone makes repeats invalid by name", 
     const auto job = dir.Judged();
     CHECK(job.summary.verdict == "INVALID");
     CHECK_THAT(ReasonsOf(Second(job)), Catch::Contains("not_judged: plan.json is missing"));
+  }
+  SECTION("that the plan's engines are simulated, which the facts would have real") {
+    Edited dir;
+    dir.Edit("plan.json", [](Json& plan) { plan["stacks"][1]["simulated"] = true; });
+    CHECK_THAT(ReasonsOf(Second(dir.Judged())),
+               Catch::Contains("facts.simulated is 'false', plan.json says 'true'"));
   }
   SECTION("the stack in the plan") {
     Edited dir;
