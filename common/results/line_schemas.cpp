@@ -63,12 +63,14 @@ Json SampleSchema() {
   const Json head = Object({{"schema_version", {{"const", kSchemaVersion}}},
                             {"machine", Type("string")},
                             {"wall_start", Type("string")}});
-  const Json series = Object({{"series", Type("integer")},
-                              {"source", Type("string")},
-                              {"name", Type("string")},
-                              {"labels", {{"type", "object"}, {"additionalProperties", Type("string")}}},
-                              {"unit", Type("string")},
-                              {"kind", Choice({"counter", "gauge", "peak", "last_event"})}});
+  const Json series =
+      Object({{"series", Type("integer")},
+              {"source", Type("string")},
+              {"name", Type("string")},
+              {"labels", {{"type", "object"}, {"additionalProperties", Type("string")}}},
+              {"unit", Type("string")},
+              {"kind", Choice({"counter", "gauge", "peak", "last_event"})}},
+             {{"split", {{"type", "array"}, {"items", Type("string")}}}, {"max", Type("boolean")}});
   const Json change = {
       {"type", "array"},
       {"prefixItems",
