@@ -40,6 +40,7 @@ std::string WorkloadPage(const workload::Inspection& in) {
   chart.title = "Reuse by cache size";
   chart.text = "Share of all prompt tokens that one LRU cache of that size serves, in blocks of " +
                std::to_string(in.reuse.block_tokens) + " tokens.";
+  if (in.window.held) chart.text += " Of the held load those of its measured window count.";
   chart.kind = Chart::Kind::kLine;
   chart.x_title = "Cache size in tokens";
   chart.x_unit = "tokens";
@@ -56,7 +57,6 @@ std::string WorkloadPage(const workload::Inspection& in) {
   if (in.window.held) {
     Series held;
     held.label = "LRU cache, the held load";
-    held.dashed = true;
     for (const auto& [size, share] : in.window.reuse.curve) {
       if (size > 0) held.points.emplace_back(size, share);
     }

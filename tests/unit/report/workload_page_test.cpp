@@ -83,6 +83,7 @@ TEST_CASE("inspect gives the window and the lifetime of a held load, cut and unc
     INFO(part);
     CHECK(page.find(part) != std::string::npos);
   }
+  CHECK(page.find("\"dashed\":true") == std::string::npos);  // in a report that is an invalid repeat
 
   // Two users share one session: the second finds none from the start.
   Json more = json;
