@@ -169,12 +169,17 @@ TEST_CASE("a planned start finds connections that a server with a short patience
 
 TEST_CASE("requests that this machine's limit of files fails are the client's own", "[live]") {
   if (NoProgram()) return;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  WARN("skipped: a sanitized program that has no descriptor left cannot check its own virtual tables");
+  return;
+#endif
   TokenServer server({.tokens = 1, .first = milliseconds(1500)});
   const TempDir dir;
   Process process(WithOpenFiles(150, Quick(server, {"--rate", "400", "-n", "300", "-o", "json"})),
                   dir / "run");
-  CHECK(process.Wait(60000).value_or(-1) == 0);
+  const int code = process.Wait(60000).value_or(-1);
   INFO(process.out() << process.err());
+  REQUIRE(code == 0);
   const Json summary = *ParseJson(process.out());
   CHECK(summary["client"]["own_limits"].get<int>() > 100);
   CHECK(summary["client"]["own_limits"] == summary["outcomes"]["connect"]);
