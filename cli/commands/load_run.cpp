@@ -138,10 +138,13 @@ Status ReadPromptLengths(const LoadArguments& a, const load::LoadOptions& option
   workload::TextTokens text;
   if (counts) {
     auto calibrated = workload::CalibrateWords(counter.tokens.get(), quick->chat);
-    // An answer that is none is the endpoint's fault and not the command's.
-    if (calibrated.status().code() == absl::StatusCode::kInvalidArgument)
-      return Unavailable(counter.name, std::string(calibrated.status().message()));
-    POOLMARK_ASSIGN_OR_RETURN(text, std::move(calibrated));
+    if (!calibrated.ok()) {
+      // An answer that is none is the endpoint's fault and not the command's.
+      if (calibrated.status().code() == absl::StatusCode::kInvalidArgument)
+        return Unavailable(counter.name, std::string(calibrated.status().message()));
+      return calibrated.status();
+    }
+    text = *std::move(calibrated);
     quick->words = text.words;
     quick->overhead_tokens = quick->chat ? text.chat_overhead + text.message_overhead : text.text_overhead;
   }
