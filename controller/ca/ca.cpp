@@ -180,6 +180,41 @@ const std::string& Authority::ca_sha256() const {
 
 Result<std::string> Authority::Sign(const std::string& request_pem, rpc::Role role, const std::string& name,
                                     Nanoseconds lifetime) {
+  POOLMARK_ASSIGN_OR_RETURN(FileLock lock, FileLock::Take(state_->dir));
+  return SignLocked(request_pem, role, name, lifetime);
+}
+
+Result<std::string> Authority::Renew(const std::string& request_pem, rpc::Role role, const std::string& name,
+                                     const std::string& serial) {
+  POOLMARK_ASSIGN_OR_RETURN(FileLock file_lock, FileLock::Take(state_->dir));
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->Refresh(true);
+    if (state_->revoked.count(serial) != 0) {
+      return ToStatus(Error{absl::StatusCode::kPermissionDenied, "revoked", "", "the certificate was revoked",
+                            "an admin can give a new token"});
+    }
+  }
+  return SignLocked(request_pem, role, name, LifetimeOf(role));
+}
+
+Result<Authority::Enrolled> Authority::Enroll(TokenStore& tokens, const std::string& secret,
+                                              const std::string& name, const std::string& request_pem) {
+  POOLMARK_ASSIGN_OR_RETURN(FileLock lock, FileLock::Take(state_->dir));
+  Enrolled enrolled;
+  POOLMARK_ASSIGN_OR_RETURN(enrolled.grant, tokens.Take(secret, name));
+  const TokenGrant& grant = enrolled.grant;
+  auto certificate = SignLocked(request_pem, grant.role, grant.name, LifetimeOf(grant.role));
+  if (!certificate.ok()) {
+    tokens.PutBack(grant);
+    return certificate.status();
+  }
+  enrolled.certificate_pem = std::move(*certificate);
+  return enrolled;
+}
+
+Result<std::string> Authority::SignLocked(const std::string& request_pem, rpc::Role role,
+                                          const std::string& name, Nanoseconds lifetime) {
   if (!IsName(name))
     return InvalidInput("name", absl::StrCat("'", name, "' is no name"), "use [a-z0-9][a-z0-9._-]{0,62}");
   if (role == rpc::Role::kNone) return InvalidInput("role", "a certificate needs a role");
@@ -199,7 +234,6 @@ Result<std::string> Authority::Sign(const std::string& request_pem, rpc::Role ro
                  {"issued", IsoUtc(state_->clock.Wall())},
                  {"not_after_ns", info.not_after.count()}};
   POOLMARK_ASSIGN_OR_RETURN(std::string line, DumpJson(record));
-  POOLMARK_ASSIGN_OR_RETURN(FileLock lock, FileLock::Take(state_->dir));
   // A line end first: half a line that a power cut left must not swallow this one.
   POOLMARK_RETURN_IF_ERROR(AppendFile(state_->Path("issued.jsonl"), "\n" + line + "\n", true, 0600));
   return leaf + state_->ca_pem;
@@ -215,8 +249,9 @@ Result<rpc::IdentityText> Authority::Issue(rpc::Role role, const std::string& na
 }
 
 Result<size_t> Authority::Revoke(bool machine, const std::string& name) {
-  POOLMARK_ASSIGN_OR_RETURN(auto issued, Issued());
   POOLMARK_ASSIGN_OR_RETURN(FileLock file_lock, FileLock::Take(state_->dir));
+  POOLMARK_RETURN_IF_ERROR(TokenStore(state_->dir, state_->clock).Withdraw(machine, name));
+  POOLMARK_ASSIGN_OR_RETURN(auto issued, Issued());
   POOLMARK_ASSIGN_OR_RETURN(auto revoked, ReadRevoked(state_->Path("revoked.json")));
   const Nanoseconds now = state_->clock.Wall();
   std::erase_if(revoked, [now](const Revoked& entry) { return entry.not_after < now; });

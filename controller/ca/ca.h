@@ -14,6 +14,7 @@
 #include "common/base/result.h"
 #include "common/rpc/identity.h"
 #include "common/rpc/tls.h"
+#include "controller/ca/tokens.h"
 
 namespace poolmark::controller {
 
@@ -46,10 +47,23 @@ class Authority {
   // Recorded in issued.jsonl before it is returned. The text has the leaf first, then the CA.
   Result<std::string> Sign(const std::string& request_pem, rpc::Role role, const std::string& name,
                            Nanoseconds lifetime);
+  // The same for the holder of `serial`, which must not have been revoked: looked up and signed under one
+  // lock, so that a revocation finds either no renewed certificate to come or one that it covers.
+  Result<std::string> Renew(const std::string& request_pem, rpc::Role role, const std::string& name,
+                            const std::string& serial);
+  // Uses a token up and signs for its name and role, under one lock as well. A request that cannot be signed
+  // leaves the token good.
+  struct Enrolled {
+    TokenGrant grant;
+    std::string certificate_pem;
+  };
+  Result<Enrolled> Enroll(TokenStore& tokens, const std::string& secret, const std::string& name,
+                          const std::string& request_pem);
   // Key, request and certificate at once, for parties on this machine.
   Result<rpc::IdentityText> Issue(rpc::Role role, const std::string& name, Nanoseconds lifetime);
 
-  // Revokes every certificate of a machine or a user that is still within its life. Returns how many.
+  // Revokes every certificate of a machine or a user that is still within its life, and withdraws the tokens
+  // of the name that nobody has used. Returns how many certificates.
   Result<size_t> Revoke(bool machine, const std::string& name);
   // Re-reads revoked.json when it changed, at most once a second.
   bool IsRevoked(const std::string& serial) const;
@@ -62,6 +76,9 @@ class Authority {
 
  private:
   Authority();
+  // The directory's lock is held.
+  Result<std::string> SignLocked(const std::string& request_pem, rpc::Role role, const std::string& name,
+                                 Nanoseconds lifetime);
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -16,14 +16,11 @@ std::string SourceOf(const std::string& peer) {
 
 Status EnrollServiceImpl::Answer(const v1::EnrollRequest& request, v1::EnrollResponse* response) {
   POOLMARK_ASSIGN_OR_RETURN(rpc::EnrollToken token, rpc::ParseToken(request.token()));
-  POOLMARK_ASSIGN_OR_RETURN(TokenGrant grant, tokens_.Take(token.secret, token.name));
   // Name and role are what the token was made for, whatever its text or the request says.
-  auto certificate = authority_.Sign(request.csr_pem(), grant.role, grant.name, LifetimeOf(grant.role));
-  if (!certificate.ok()) {
-    tokens_.PutBack(grant);
-    return certificate.status();
-  }
-  response->set_certificate_pem(*certificate);
+  POOLMARK_ASSIGN_OR_RETURN(auto enrolled,
+                            authority_.Enroll(tokens_, token.secret, token.name, request.csr_pem()));
+  const TokenGrant& grant = enrolled.grant;
+  response->set_certificate_pem(enrolled.certificate_pem);
   response->set_ca_pem(authority_.ca_pem());
   response->set_name(grant.name);
   response->set_role(rpc::RoleName(grant.role));
@@ -51,12 +48,8 @@ grpc::Status EnrollServiceImpl::Enroll(grpc::ServerContext* context, const v1::E
 
 Status RenewCertificate(Authority& authority, const rpc::Identity& caller,
                         const v1::RenewCertificateRequest& request, v1::RenewCertificateResponse* response) {
-  if (authority.IsRevoked(caller.serial)) {
-    return ToStatus(Error{absl::StatusCode::kPermissionDenied, "revoked", "", "the certificate was revoked",
-                          "an admin can give a new token"});
-  }
-  POOLMARK_ASSIGN_OR_RETURN(std::string certificate, authority.Sign(request.csr_pem(), caller.role,
-                                                                    caller.name, LifetimeOf(caller.role)));
+  POOLMARK_ASSIGN_OR_RETURN(std::string certificate,
+                            authority.Renew(request.csr_pem(), caller.role, caller.name, caller.serial));
   response->set_certificate_pem(certificate);
   response->set_ca_pem(authority.ca_pem());
   return absl::OkStatus();

@@ -77,6 +77,8 @@ Result<std::string> TokenStore::Create(const std::string& name, rpc::Role role, 
 Result<TokenGrant> TokenStore::Take(const std::string& secret, const std::string& name) {
   const std::string id = Sha256Hex(secret);
   if (FileExists(Path(id, "used"))) return Refused("token_used", "it was used already");
+  if (FileExists(Path(id, "withdrawn")))
+    return Refused("token_withdrawn", "the certificates of its name were revoked after it was made");
   if (!FileExists(Path(id, "json"))) return Refused("token_unknown", "it is not known here");
   POOLMARK_ASSIGN_OR_RETURN(Record record, ReadRecord(Path(id, "json")));
   if (clock_.Wall() >= record.expires)
@@ -85,6 +87,21 @@ Result<TokenGrant> TokenStore::Take(const std::string& secret, const std::string
   Status taken = RenameDurably(Path(id, "json"), Path(id, "used"));
   if (!taken.ok()) return Refused("token_used", "it was used already");
   return TokenGrant{record.name, record.role, id};
+}
+
+Status TokenStore::Withdraw(bool machine, const std::string& name) {
+  static constexpr std::string_view kUnused = ".json";
+  POOLMARK_ASSIGN_OR_RETURN(auto files, ListDir(JoinPath(dir_, "tokens")));
+  for (const std::string& file : files) {
+    if (!file.ends_with(kUnused)) continue;
+    const std::string path = JoinPath(dir_, absl::StrCat("tokens/", file));
+    auto record = ReadRecord(path);
+    // What cannot be read opens nothing either.
+    if (!record.ok() || record->name != name || (record->role == rpc::Role::kAgent) != machine) continue;
+    POOLMARK_RETURN_IF_ERROR(
+        RenameDurably(path, Path(file.substr(0, file.size() - kUnused.size()), "withdrawn")));
+  }
+  return absl::OkStatus();
 }
 
 void TokenStore::PutBack(const TokenGrant& grant) {

@@ -22,9 +22,11 @@ class TokenStore {
   TokenStore(std::string dir, const Clock& clock) : dir_(std::move(dir)), clock_(clock) {}
   // Returns the secret. Clears expired ones away.
   Result<std::string> Create(const std::string& name, rpc::Role role, Nanoseconds life);
-  // Uses the token up. `name` must be the token's. Errors: token_unknown, token_used, token_expired,
-  // wrong_name.
+  // Uses the token up. `name` must be the token's. Errors: token_unknown, token_used, token_withdrawn,
+  // token_expired, wrong_name.
   Result<TokenGrant> Take(const std::string& secret, const std::string& name);
+  // Makes every unused token of a machine or a user worthless: after a revocation of the name.
+  Status Withdraw(bool machine, const std::string& name);
   // Makes a token usable again whose taker made a mistake that gave it nothing.
   void PutBack(const TokenGrant& grant);
 

@@ -13,6 +13,7 @@
 #include "controller/ca/tokens.h"
 #include "tests/support/cluster.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/waiting.h"
 
 namespace poolmark::controller {
 namespace {
@@ -129,6 +130,69 @@ TEST_CASE(
   std::this_thread::sleep_for(1100ms);  // longer than the list is trusted without a look
   CHECK(cluster.ca().IsRevoked(serial(first)));
   CHECK_FALSE(Authority::Open(cluster.dir() / "ca", RealClock()).ok());
+}
+
+TEST_CASE("a certificate that another process revoked a moment ago cannot renew itself", "[L1]") {
+  test::Cluster cluster;
+  auto thief = cluster.ca().Issue(rpc::Role::kOperator, "thief", 1h);
+  REQUIRE(thief.ok());
+  const std::string serial = rpc::ParseCertificate(thief->certificate_pem)->serial;
+  auto command = Authority::Open(cluster.dir() / "ca", RealClock());
+  REQUIRE(command.ok());
+  auto request = rpc::MakeRequest(thief->key_pem, "thief");
+  REQUIRE(request.ok());
+  CHECK_FALSE(cluster.ca().IsRevoked(serial));  // now the daemon trusts its list for a second
+  REQUIRE(*(*command)->Revoke(false, "thief") == 1);
+  auto renewed = cluster.ca().Renew(*request, rpc::Role::kOperator, "thief", serial);
+  CHECK(ErrorOf(renewed.status()).code == "revoked");
+}
+
+TEST_CASE("whoever renews without a pause while the name is revoked is left with nothing", "[L1]") {
+  test::Cluster cluster;
+  auto command = Authority::Open(cluster.dir() / "ca", RealClock());
+  REQUIRE(command.ok());
+  for (int round = 0; round < 5; ++round) {
+    const std::string name = "thief" + std::to_string(round);
+    auto first = cluster.ca().Issue(rpc::Role::kOperator, name, 1h);
+    REQUIRE(first.ok());
+    auto request = rpc::MakeRequest(first->key_pem, name);
+    REQUIRE(request.ok());
+    std::vector<std::string> serials = {rpc::ParseCertificate(first->certificate_pem)->serial};
+    std::atomic<int> renewals{0};
+    std::jthread thief([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        auto next = cluster.ca().Renew(*request, rpc::Role::kOperator, name, serials.back());
+        if (!next.ok()) return;
+        serials.push_back(rpc::ParseCertificate(*next)->serial);
+        ++renewals;
+      }
+    });
+    REQUIRE(test::WaitFor([&] { return renewals >= 3; }));
+    auto revoked = (*command)->Revoke(false, name);
+    thief.join();  // ends by being refused
+    REQUIRE(revoked.ok());
+    CHECK(*revoked == serials.size());
+    for (const std::string& serial : serials) CHECK((*command)->IsRevoked(serial));
+  }
+}
+
+TEST_CASE("a revocation withdraws the tokens of the name, and those alone", "[L1]") {
+  test::Cluster cluster;
+  TokenStore tokens(cluster.dir() / "ca", RealClock());
+  auto machine = tokens.Create("n1", rpc::Role::kAgent, 1h);
+  auto user = tokens.Create("n1", rpc::Role::kViewer, 1h);
+  auto other = tokens.Create("n2", rpc::Role::kAgent, 1h);
+  REQUIRE((machine.ok() && user.ok() && other.ok()));
+  REQUIRE(cluster.ca().Revoke(true, "n1").ok());
+  auto request = rpc::MakeRequest(*rpc::MakeKey(), "n1");
+  auto refused = cluster.ca().Enroll(tokens, *machine, "n1", *request);
+  CHECK(ErrorOf(refused.status()).code == "token_withdrawn");
+  CHECK(cluster.ca().Issued()->empty());
+  CHECK(tokens.Take(*user, "n1").ok());
+  CHECK(tokens.Take(*other, "n2").ok());
+  // A token made afterwards is meant.
+  auto again = tokens.Create("n1", rpc::Role::kAgent, 1h);
+  CHECK(cluster.ca().Enroll(tokens, *again, "n1", *request).ok());
 }
 
 TEST_CASE("half a line that a power cut left in issued.jsonl swallows nothing") {
