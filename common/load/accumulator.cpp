@@ -21,6 +21,7 @@ void Accumulator::Add(const RequestRecord& record, int64_t window_start) {
   RequestFigures figures;
   figures.window_time = record.window_time();
   last_end = std::max(last_end, record.end);
+  if (in_flight.has_value()) in_flight->Add(record);
   figures.outcome = record.outcome;
   figures.primer = record.primer;
   if (record.first_output.has_value()) {
@@ -80,6 +81,10 @@ void Accumulator::Merge(Accumulator other) {
   min_gap = std::min(min_gap, other.min_gap);
   max_gap = std::max(max_gap, other.max_gap);
   last_end = std::max(last_end, other.last_end);
+  if (other.in_flight.has_value()) {
+    if (!in_flight.has_value()) in_flight.emplace();
+    in_flight->Merge(*other.in_flight);
+  }
   for (int i = 0; i < kOutcomes; ++i) {
     if (examples[static_cast<size_t>(i)].empty())
       examples[static_cast<size_t>(i)] = std::move(other.examples[static_cast<size_t>(i)]);

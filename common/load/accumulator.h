@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/load/histogram.h"
+#include "common/load/in_flight.h"
 #include "common/load/record.h"
 
 namespace poolmark::load {
@@ -57,6 +58,8 @@ class Accumulator {
   int64_t min_gap = std::numeric_limits<int64_t>::max();
   int64_t max_gap = 0;
   int64_t last_end = 0;  // of all requests
+  // Set by whoever asks for it: one loop knows what it has in flight.
+  std::optional<InFlightSpans> in_flight;
   // One example of what was said for each kind of failure.
   std::array<std::string, kOutcomes> examples;
 };

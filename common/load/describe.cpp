@@ -198,7 +198,7 @@ void AddClient(const Json& json, ClientFigures* client) {
   client->stale_requests += json.at("stale_requests").get<uint64_t>();
   client->absurd_usages += json.value("absurd_usages", uint64_t{0});
   client->achieved_concurrency += json.at("achieved_concurrency").get<double>();
-  client->max_in_flight += json.at("max_in_flight").get<uint64_t>();
+  client->max_in_flight = std::max(client->max_in_flight, json.at("max_in_flight").get<uint64_t>());
   client->cpu_seconds += json.at("cpu_s").get<double>();
   client->cpu_seconds_of_load += json.at("cpu_of_load_s").get<double>();
   client->max_rss_bytes = std::max(client->max_rss_bytes, json.at("max_rss_bytes").get<uint64_t>());

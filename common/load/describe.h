@@ -33,7 +33,8 @@ Result<std::string> DescribeLoad(const LoadOptions& options, int processes,
 // The users, arrivals or speed-up of a described load and its duration, as far as a summary needs them.
 Result<LoadOptions> OptionsOfDescription(const Json& load);
 // What a load.json says of the program itself, added to what others said: the worst of delays, the sum of
-// counts. Throws where the JSON is of another form.
+// counts; of requests in flight the largest, since what was in flight together only the records of all say.
+// Throws where the JSON is of another form.
 void AddClient(const Json& client, ClientFigures* sum);
 
 }  // namespace poolmark::load

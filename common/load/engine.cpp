@@ -271,7 +271,8 @@ class Run {
     window.end = by_time ? *load_end_ : std::max(window.start, records.last_end);
     if (options_.duration.has_value())
       window.end = std::min(window.end, std::max(window.start, options_.duration->count()));
-    result.summary = Summarize(records, window, options_, Client(), settings_.slo, settings_.source_notes);
+    result.summary =
+        Summarize(records, window, options_, Client(records), settings_.slo, settings_.source_notes);
     result.summary.interrupted = interrupted_;
     POOLMARK_ASSIGN_OR_RETURN(result.summary.load_json,
                               DescribeLoad(options_, settings_.processes, settings_.start_at_wall,
@@ -309,7 +310,7 @@ class Run {
     s->notes.push_back(text);
   }
 
-  ClientFigures Client() {
+  ClientFigures Client(const Accumulator& records) {
     ClientFigures client;
     const Totals totals = AddUp(*board_);
     const auto milliseconds = [](std::optional<int64_t> value) {
@@ -332,7 +333,9 @@ class Run {
       client.connection_wait_max_ms = milliseconds(totals.max_connection_wait);
     client.achieved_concurrency =
         *load_end_ > 0 ? static_cast<double>(in_flight_at_end_) / static_cast<double>(*load_end_) : 0;
-    client.max_in_flight = totals.max_in_flight;
+    client.max_in_flight = totals.max_in_flight_of_a_loop;
+    if (records.in_flight.has_value())
+      client.max_in_flight = std::max(client.max_in_flight, records.in_flight->Most());
     // A program may run several loads: the children of those before are not this one's.
     const double of_children = CpuSeconds(RUSAGE_CHILDREN) - cpu_of_children_before_;
     client.cpu_seconds = CpuSeconds(RUSAGE_SELF) - cpu_before_ + of_children;

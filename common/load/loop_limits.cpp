@@ -163,7 +163,7 @@ void Loop::CancelUnsent(const Request& request, int64_t now) {
   record.started = record.sent = request.due;
   record.end = now;
   record.outcome = Outcome::kCancelled;
-  record.error = request.attempt > 1 ? "cut off before another attempt" : "cut off before it could be sent";
+  record.error = request.attempt > 1 ? kCutBetweenAttempts : kCutUnsent;
   if (request.attempt == 1) LoopLive::Add(live_.started, 1);
   Publish(&record);
   TurnEnded(request, false, now);

@@ -84,7 +84,7 @@ void Loop::FailConnect(Link* link) {
   record.connect = now_ - opened;
   record.end = now_;
   record.outcome = cut_ ? Outcome::kCancelled : Outcome::kConnect;
-  record.error = why;
+  record.error = !cut_ ? why : request->attempt > 1 ? kCutBetweenAttempts : kCutUnsent;
   if (own_limit) LoopLive::Add(live_.own_limits, 1);
   if (request->attempt == 1) {
     LoopLive::Add(live_.started, 1);

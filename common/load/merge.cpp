@@ -213,6 +213,7 @@ Result<Summary> MergeLoads(const std::vector<WorkerResult>& given, const std::st
   POOLMARK_RETURN_IF_ERROR(files.Prepare());
   POOLMARK_ASSIGN_OR_RETURN(const auto writer, ZstdWriter::Create(JoinPath(out, "requests.jsonl.zst")));
   Accumulator all;
+  all.in_flight.emplace();
   TimelineMerge timeline;
   std::string line;
   RequestRecord record;
@@ -242,6 +243,7 @@ Result<Summary> MergeLoads(const std::vector<WorkerResult>& given, const std::st
   POOLMARK_RETURN_IF_ERROR(writer->Finish());
   POOLMARK_ASSIGN_OR_RETURN(const std::string seconds, timeline.Text());
   if (!seconds.empty()) POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(out, "timeline.jsonl"), seconds));
+  client.max_in_flight = std::max(client.max_in_flight, all.in_flight->Most());
   Summary summary = Summarize(all, window, options, client, objective, notes);
   summary.interrupted = interrupted;
   if (interrupted) summary.notes.push_back("the load was interrupted; all that was sent is in the records");

@@ -76,12 +76,14 @@ Status Part::Start(const std::string& record_path) {
                                              options_.warm_up_requests > 0 || options_.warm_up_sessions > 0));
   // Every workers-th user, arrival or session is this machine's, and its loops share those: so parts neither
   // overlap nor leave a gap where machines have different numbers of cores.
+  // With several processes the records of all are read again from their files.
+  const bool several = processes_ == 1 && options_.loops > 1;
   const uint32_t per_machine = static_cast<uint32_t>(options_.loops * processes_);
   for (int i = 0; i < options_.loops; ++i) {
     const uint32_t local = static_cast<uint32_t>(process_ * options_.loops + i);
     const LoopPart part{options_.worker + options_.workers * local, options_.workers * per_machine};
     loops_.push_back(std::make_unique<Loop>(options_, targets_, source_, board_.plan(), board_.loop(local),
-                                            *recorder_->NewSink(), part));
+                                            *recorder_->NewSink(several), part));
     POOLMARK_RETURN_IF_ERROR(loops_.back()->Prepare());
   }
   // Signals are the main thread's.
@@ -101,7 +103,7 @@ void Part::Wake() {
 Status Part::Join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-  const Status finished = recorder_->Finish();
+  Status finished = recorder_->Finish();
   const uint64_t peak = PeakMemoryBytes();
   std::atomic<uint64_t>& most = board_.plan().max_rss_bytes;
   for (uint64_t before = most; before < peak && !most.compare_exchange_weak(before, peak);) {

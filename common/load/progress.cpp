@@ -1,6 +1,7 @@
 #include "common/load/progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -20,8 +21,7 @@ std::string MillisecondsText(const char* format, const std::optional<double>& va
 }
 
 Json Rounded(const std::optional<double>& value) {
-  return value.has_value() ? Json(static_cast<double>(static_cast<int64_t>(*value * 1000 + 0.5)) / 1000)
-                           : Json(nullptr);
+  return value.has_value() ? Json(std::round(*value * 1000) / 1000) : Json(nullptr);
 }
 
 }  // namespace
@@ -34,7 +34,8 @@ Totals AddUp(Board& board) {
     totals.ended += LoopLive::Get(loop.ended);
     totals.ok += LoopLive::Get(loop.outcomes[static_cast<size_t>(Outcome::kOk)]);
     totals.in_flight += LoopLive::Get(loop.in_flight);
-    totals.max_in_flight += LoopLive::Get(loop.max_in_flight);
+    totals.max_in_flight_of_a_loop =
+        std::max(totals.max_in_flight_of_a_loop, LoopLive::Get(loop.max_in_flight));
     totals.events += LoopLive::Get(loop.events);
     totals.bytes_in += LoopLive::Get(loop.bytes_in);
     totals.connections += LoopLive::Get(loop.connections);

@@ -10,7 +10,8 @@ namespace poolmark::load {
 
 // Counters of all loops, added up.
 struct Totals {
-  uint64_t started = 0, ended = 0, ok = 0, in_flight = 0, max_in_flight = 0, events = 0, bytes_in = 0;
+  uint64_t started = 0, ended = 0, ok = 0, in_flight = 0, events = 0, bytes_in = 0;
+  uint64_t max_in_flight_of_a_loop = 0;
   uint64_t connections = 0, stale_connections = 0, extra_attempts = 0, unfilled_arrivals = 0,
            unsent_arrivals = 0;
   uint64_t abandoned_turns = 0, waited_for_connection = 0, users_without_session = 0;

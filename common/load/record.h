@@ -27,6 +27,10 @@ inline constexpr int kOutcomes = 11;
 std::string_view OutcomeName(Outcome outcome);
 std::optional<Outcome> OutcomeOf(std::string_view name);
 
+// What is said of a cancelled request of which no byte, or none of another attempt, was sent.
+inline constexpr std::string_view kCutUnsent = "cut off before it could be sent";
+inline constexpr std::string_view kCutBetweenAttempts = "cut off before another attempt";
+
 struct OutputEvent {
   int64_t at = 0;       // arrival, as the program saw it
   uint32_t tokens = 1;  // tokens in this event where the engine says so, else 1
@@ -71,6 +75,10 @@ struct RequestRecord {
 
   // Where latency counts from: the intended time in an open loop, else the last byte sent (M4).
   int64_t latency_start() const { return intended.value_or(sent); }
+  // Whether `started` to `end` was on a connection.
+  bool was_sent() const {
+    return outcome != Outcome::kConnect && error != kCutUnsent && error != kCutBetweenAttempts;
+  }
   // Which window the request belongs to.
   int64_t window_time() const { return intended.value_or(started); }
   // Ready for the next request; keeps the memory.

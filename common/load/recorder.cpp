@@ -118,8 +118,9 @@ Result<std::unique_ptr<Recorder>> Recorder::Create(const std::string& path, cons
   return recorder;
 }
 
-RecordSink* Recorder::NewSink() {
+RecordSink* Recorder::NewSink(bool of_several) {
   state_->sinks.push_back(std::make_unique<State::Sink>(state_.get()));
+  if (of_several) state_->sinks.back()->totals.in_flight.emplace();
   return state_->sinks.back().get();
 }
 

@@ -22,8 +22,9 @@ class Recorder {
   static Result<std::unique_ptr<Recorder>> Create(const std::string& path, const SharedPlan& plan,
                                                   int64_t warm_up, bool counted_warm_up);
   ~Recorder();
-  // One for each loop; owned by the recorder.
-  RecordSink* NewSink();
+  // One for each loop; owned by the recorder. `of_several`: other loops of this process have sinks, too, so
+  // that what was in flight at once is told from the records.
+  RecordSink* NewSink(bool of_several);
   // After the loops ended: writes what is left, syncs and renames. The first error of the writer's thread
   // counts; what was written until then is kept as PartialRecords(), torn off at its end.
   Status Finish();

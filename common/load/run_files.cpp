@@ -109,6 +109,7 @@ void RunFiles::Lost(const Status& why) {
 
 Result<Accumulator> RunFiles::MergeParts(int64_t window_start) {
   Accumulator all;
+  all.in_flight.emplace();
   if (directory_.empty())
     return Internal("load", "several processes need a directory for their records", "give --out");
   const std::string path = JoinPath(directory_, "requests.jsonl.zst");

@@ -243,7 +243,7 @@ Distribution Distribute(std::vector<double> values) {
 }
 
 Summary Summarize(const Accumulator& records, const WindowBounds& window, const LoadOptions& options,
-                  ClientFigures client, const std::optional<Slo>& slo,
+                  const ClientFigures& client, const std::optional<Slo>& slo,
                   std::vector<std::string> source_notes) {
   Summary summary;
   summary.window_start_s = static_cast<double>(window.start) / 1e9;
@@ -251,7 +251,7 @@ Summary Summarize(const Accumulator& records, const WindowBounds& window, const 
   summary.whole_run = window.whole_run;
   summary.load_s = static_cast<double>(window.load_end) / 1e9;
   summary.total_s = static_cast<double>(window.total_end) / 1e9;
-  summary.client = std::move(client);
+  summary.client = client;
   summary.examples = records.examples;
   const auto measured = [&](const RequestFigures& r) { return IsMeasured(r, window.start); };
   const auto good = [&](const RequestFigures& r) { return IsGood(r, window.start); };

@@ -51,7 +51,7 @@ struct ClientFigures {
   uint64_t absurd_usages = 0;  // usages with a count beyond http::kMostTokens, which was not taken
   std::optional<double> connection_wait_max_ms;  // open loop: from the intended send, with max_connections
   double achieved_concurrency = 0;               // time-weighted, over the load without its drain
-  uint64_t max_in_flight = 0;
+  uint64_t max_in_flight = 0;                    // at once, over all loops, processes and workers
   double cpu_seconds = 0;
   double cpu_seconds_of_load = 0;
   uint64_t max_rss_bytes = 0;
@@ -111,7 +111,8 @@ Distribution Distribute(std::vector<double> nanoseconds);
 
 // `source_notes`: what the sessions have to say (approximate prompt lengths).
 Summary Summarize(const Accumulator& records, const WindowBounds& window, const LoadOptions& options,
-                  ClientFigures client, const std::optional<Slo>& slo, std::vector<std::string> source_notes);
+                  const ClientFigures& client, const std::optional<Slo>& slo,
+                  std::vector<std::string> source_notes);
 
 Json SummaryJson(const Summary& summary);
 std::string SummaryText(const Summary& summary);
