@@ -337,7 +337,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool closed_ = false;
 };
 
-class Writer : public ResponseWriter {
+class Writer final : public ResponseWriter {
  public:
   Writer(std::shared_ptr<Connection> connection, bool head_only, bool http_1_0, bool keep_alive)
       : connection_(std::move(connection)),
@@ -428,7 +428,7 @@ void Connection::Serve() {
   }
 }
 
-class AsioServer : public Server {
+class AsioServer final : public Server {
  public:
   explicit AsioServer(std::shared_ptr<Core> core)
       : core_(std::move(core)), acceptor_(asio::make_strand(core_->io)), pause_(acceptor_.get_executor()) {}

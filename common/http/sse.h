@@ -108,7 +108,7 @@ class SseParser {
     if (value.starts_with(' ')) value.remove_prefix(1);
     if (field == "data") {
       if (!has_data_ && !volatile_line) {
-        pending_ = value.data() != nullptr ? value : std::string_view("", 0);
+        pending_ = value.data() != nullptr ? value : std::string_view("");
       } else {
         KeepPending();
         if (has_data_) data_ += '\n';
