@@ -11,7 +11,7 @@ namespace poolmark::cli {
 namespace {
 
 // The first given option that would do nothing, and beside what; "": none.
-std::string Useless(const CLI::App& load) {
+std::string Useless(const CLI::App& load, const LoadArguments& a) {
   const auto given = [&](const std::string& name) { return load.get_option(name)->count() > 0; };
   const auto beside = [&](const std::string& mode, const std::vector<std::string>& names,
                           bool names_are_useful) -> std::string {
@@ -30,8 +30,9 @@ std::string Useless(const CLI::App& load) {
   if (given("--knee-share")) return "--knee-share does nothing without --find-knee";
   if (given("--vocabulary") && !given("--prompt-ids"))
     return "--vocabulary does nothing without --prompt-ids";
-  if (given("--retry-on") && !given("--retry-attempts"))
-    return "--retry-on does nothing without --retry-attempts";
+  if (given("--retry-on") && a.retry_attempts == 1)
+    return "--retry-on does nothing without --retry-attempts above 1";
+  if (given("--ca-file") && a.insecure) return "--ca-file does nothing with --insecure";
   return "";
 }
 
@@ -131,7 +132,7 @@ void AddLoad(CLI::App& app, int& exit_code) {
   load->add_option("--request-id-prefix", a.request_id_prefix, "X-Request-ID is <prefix>-<session>-<turn>")
       ->capture_default_str();
   load->callback([args, load, &exit_code] {
-    const std::string useless = Useless(*load);
+    const std::string useless = Useless(*load, *args);
     exit_code =
         useless.empty() ? RunLoadCommand(*args) : LoadFailed(InvalidInput("load", useless, "leave it out"));
   });

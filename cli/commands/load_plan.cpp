@@ -1,5 +1,6 @@
 // `poolmark load --plan FILE`: a load as a job or a file describes it. Events go to stdout, one JSON object
 // a line: {"event":"start"}, {"event":"progress"} once a second, {"event":"end"} or {"event":"error"}.
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -22,6 +23,14 @@ void Say(const Json& event) {
   std::fflush(stdout);
 }
 
+// How the prompts of a plan's workload got their lengths.
+std::string PromptLengths(const workload::WorkloadSpec& spec, const Counter& counter, bool counted) {
+  if (spec.token_ids) return "exact, token ids";
+  if (!counted) return "estimates";
+  return "exact, counted by " + counter.name +
+         (spec.live_answers ? ", but for the live answers in them" : "");
+}
+
 Result<load::LoadResult> Run(const LoadArguments& a) {
   POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(a.plan, 64u << 20));
   POOLMARK_ASSIGN_OR_RETURN(const Json json, ParseJson(text, a.plan));
@@ -32,6 +41,11 @@ Result<load::LoadResult> Run(const LoadArguments& a) {
     plan.options.headers.emplace_back("Authorization", "Bearer " + key);
   }
   POOLMARK_ASSIGN_OR_RETURN(const Json spec, ParseJson(plan.workload_json, a.plan + " workload"));
+  POOLMARK_ASSIGN_OR_RETURN(const workload::WorkloadSpec shape, workload::ParseWorkload(spec));
+  const bool asks = !plan.tokenize_url.empty() || !plan.tokenizer.empty();
+  if (asks && shape.token_ids)
+    return InvalidInput(a.plan, "its prompts are token ids, which need nobody to count them",
+                        "leave tokenize_url and tokenizer out, or set \"prompt\": \"text\" in the workload");
   const auto named = spec.find("model");
   const std::string model = named != spec.end() && named->is_string() ? named->get<std::string>() : "default";
   POOLMARK_ASSIGN_OR_RETURN(const Counter counter, OpenCounter({plan.tokenize_url, plan.tokenizer, model,
@@ -44,7 +58,11 @@ Result<load::LoadResult> Run(const LoadArguments& a) {
     plan.options.urls.push_back(std::move(url));
   }
   POOLMARK_ASSIGN_OR_RETURN(settings.source.plan_sha256, load::PlanDigest(plan));
-  if (counter.tokens != nullptr) settings.source.prompt_lengths = "exact, counted by " + counter.name;
+  const bool estimated =
+      std::any_of(settings.source_notes.begin(), settings.source_notes.end(),
+                  [](const std::string& note) { return note.starts_with("Prompt lengths are approximate"); });
+  settings.source.prompt = shape.token_ids ? "ids" : "text";
+  settings.source.prompt_lengths = PromptLengths(shape, counter, asks && !estimated);
   settings.source.workload_json = plan.workload_json;
   settings.source.model = model;
   settings.source.api = source->api_path() == "/v1/chat/completions" ? "chat" : "completions";

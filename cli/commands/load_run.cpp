@@ -37,6 +37,9 @@ Result<http::Headers> ReadHeaders(const LoadArguments& a) {
 
 Status ReadRetry(const LoadArguments& a, load::RetryPolicy* retry) {
   retry->attempts = a.retry_attempts;
+  if (a.retry_attempts > 1 && a.retry_on.empty())
+    return InvalidInput("--retry-on", "it names nothing, so that nothing would be tried again",
+                        "use connect, stale, 429, 5xx");
   std::string_view rest = a.retry_on;
   while (!rest.empty()) {
     const size_t comma = rest.find(',');
@@ -95,6 +98,11 @@ Result<load::LoadOptions> ReadOptions(const LoadArguments& a) {
   }
   POOLMARK_ASSIGN_OR_RETURN(o.headers, ReadHeaders(a));
   o.tls = {a.ca_file, !a.insecure, a.server_name};
+  std::vector<std::string> asked = a.urls;
+  asked.push_back(a.tokenize_url);
+  if ((a.insecure || !a.ca_file.empty() || !a.server_name.empty()) && !load::AnyHttps(asked))
+    return InvalidInput("load", "--ca-file, --server-name and --insecure do nothing without an https URL",
+                        "leave them out, or write https://HOST:PORT");
   if ((a.concurrency > 0) == !a.rate.empty())
     return InvalidInput("load", "not exactly one load level", "give either --concurrency or --rate");
   POOLMARK_RETURN_IF_ERROR(ReadLevel(a, &o));

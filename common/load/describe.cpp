@@ -20,8 +20,8 @@ Json LevelJson(const LoadOptions& o) {
     case LoadOptions::Mode::kRate: {
       Json level = {{"rate", FormatRate(o.arrivals.steps)},
                     {"arrivals", std::string(ArrivalKindName(o.arrivals.kind))},
-                    {"seed", o.arrivals.seed},
                     {"of", o.rate_of_sessions ? "sessions" : "requests"}};
+      if (o.arrivals.kind != ArrivalOptions::Kind::kConstant) level["seed"] = o.arrivals.seed;
       if (o.arrivals.kind == ArrivalOptions::Kind::kGamma) level["cv"] = o.arrivals.cv;
       return level;
     }

@@ -29,6 +29,15 @@ Status CheckHeaderName(std::string_view name) {
   return absl::OkStatus();
 }
 
+bool AnyHttps(const std::vector<std::string>& urls) {
+  constexpr std::string_view kHttps = "https://";
+  return std::any_of(urls.begin(), urls.end(), [&](const std::string& url) {
+    return url.size() >= kHttps.size() &&
+           std::equal(kHttps.begin(), kHttps.end(), url.begin(),
+                      [](char lower, char c) { return (c >= 'A' && c <= 'Z' ? c + 32 : c) == lower; });
+  });
+}
+
 Errors OptionErrors(const LoadOptions& o) {
   Errors errors;
   const auto bad = [&errors](std::string message, std::string hint = "") {

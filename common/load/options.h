@@ -72,6 +72,9 @@ struct LoadOptions {
 // Refuses what is no name of a header, and headers that the program sets itself: a second one would make the
 // request wrong or ambiguous.
 Status CheckHeaderName(std::string_view name);
+// Whether one of the URLs, as written, is an https one: only for those is it said how certificates are
+// checked.
+bool AnyHttps(const std::vector<std::string>& urls);
 // All that is wrong with them, and the same as one status.
 Errors OptionErrors(const LoadOptions& options);
 Status ValidateOptions(const LoadOptions& options);

@@ -144,7 +144,9 @@ void ReadLevel(const Json& json, const std::string& where, Errors* errors, LoadO
   keys.Text("of", &of);
   if (of != "requests" && of != "sessions") keys.Bad("of", "'" + of + "' is neither requests nor sessions");
   o->rate_of_sessions = of == "sessions";
-  for (const char* key : {"arrivals", "seed", "of"}) keys.Only(key, rate, "a rate");
+  for (const char* key : {"arrivals", "of"}) keys.Only(key, rate, "a rate");
+  keys.Only("seed", rate && o->arrivals.kind != ArrivalOptions::Kind::kConstant,
+            "a rate with Poisson or gamma arrivals: equal gaps are not drawn");
   keys.Only("cv", rate && o->arrivals.kind == ArrivalOptions::Kind::kGamma, "a rate with gamma arrivals");
   if (trace) o->mode = LoadOptions::Mode::kTrace;
   keys.Number("speedup", &o->speedup);
@@ -257,6 +259,11 @@ Result<Plan> ParsePlan(const Json& json, const std::string& where) {
   bool insecure = false;
   keys.Bool("insecure", &insecure);
   o.tls.verify = !insecure;
+  keys.Text("tokenize_url", &plan.tokenize_url);
+  std::vector<std::string> asked = plan.base_urls;
+  asked.push_back(plan.tokenize_url);
+  for (const char* key : {"ca_file", "server_name"}) keys.Only(key, AnyHttps(asked), "an https URL");
+  if (insecure) keys.Only("insecure", AnyHttps(asked), "an https URL");
   const Json* const workload = keys.Find("workload");
   if (workload == nullptr || !workload->is_object() || workload->empty()) {
     keys.Bad("workload", "it is no object that says something");
@@ -293,7 +300,6 @@ Result<Plan> ParsePlan(const Json& json, const std::string& where) {
     plan.start_at_wall = Nanoseconds(static_cast<int64_t>(start));
   }
   keys.Text("request_id_prefix", &o.request_id_prefix);
-  keys.Text("tokenize_url", &plan.tokenize_url);
   keys.Text("tokenizer", &plan.tokenizer);
   if (const Json* slo = keys.Find("slo")) ReadSlo(*slo, where + ".slo", &errors, &plan.slo);
   keys.Text("out", &plan.out);

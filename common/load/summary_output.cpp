@@ -218,6 +218,9 @@ std::string SummaryText(const Summary& s) {
   row("inter-token latency", s.gap);
   row("request latency", s.latency);
   row("connection set-up", s.connect);
+  add("(from the %s to the first and to the last output of any kind; per token: between these two, over the "
+      "tokens after the first event)\n",
+      s.client.schedule_error_p50_ms.has_value() ? "intended send" : "last byte sent");
   const ClientFigures& c = s.client;
   out += "\nthis client         ";
   if (c.lateness_p99_ms.has_value())

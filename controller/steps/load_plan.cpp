@@ -6,6 +6,7 @@
 #include "common/base/json.h"
 #include "common/base/time_format.h"
 #include "common/load/arrivals.h"
+#include "common/load/summary.h"
 
 namespace poolmark::controller {
 
@@ -25,8 +26,8 @@ Result<std::string> LoadPlanJson(const LoadPlanInput& input) {
       break;
     case spec::LoadLevel::Kind::kRate:
       level = {{"rate", input.repeat.level.steps.empty() ? Json(value) : Json(input.repeat.level.steps)},
-               {"arrivals", workload.value("arrivals", "poisson")},
-               {"seed", input.seed}};
+               {"arrivals", workload.value("arrivals", "poisson")}};
+      if (level["arrivals"] != "constant") level["seed"] = input.seed;  // equal gaps are not drawn
       if (workload.contains("cv")) level["cv"] = workload["cv"];
       break;
     case spec::LoadLevel::Kind::kSpeedup:
@@ -135,6 +136,7 @@ std::string SumProgress(const std::vector<std::string>& lines) {
 
 Result<LoadTimes> ParseLoadJson(const std::string& text) {
   POOLMARK_ASSIGN_OR_RETURN(Json json, ParseJson(text, "load.json"));
+  POOLMARK_RETURN_IF_ERROR(load::CheckLoadVersion(json, "load.json"));
   LoadTimes times;
   try {
     times.started_wall = Nanoseconds(json.at("started_wall_ns").get<int64_t>());

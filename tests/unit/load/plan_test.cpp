@@ -118,6 +118,8 @@ TEST_CASE("a setting of a plan that would do nothing, or is null, is refused by 
            {R"({"concurrency":2,"cv":3})", "", "p.load.cv: it belongs to a rate with gamma arrivals"},
            {R"({"concurrency":2,"of":"sessions"})", "", "p.load.of: it belongs to a rate"},
            {R"({"concurrency":2,"seed":3})", "", "p.load.seed: it belongs to a rate"},
+           {R"({"rate":50,"seed":3})", "", "p.load.seed: it belongs to a rate with Poisson or gamma"},
+           {R"({"rate":50,"arrivals":"constant","seed":3})", "", "p.load.seed: it belongs to a rate with"},
            {R"({"rate":5,"ramp_up":"5s"})", "", "p.load.ramp_up: it belongs to a concurrency"},
            {R"({"rate":50,"cv":3})", "", "p.load.cv: it belongs to a rate with gamma arrivals"},
            {R"({"rate":50,"arrivals":"poisson","cv":3})", "", "p.load.cv: it belongs to a rate with gamma"},
@@ -138,6 +140,9 @@ TEST_CASE("a setting of a plan that would do nothing, or is null, is refused by 
            {closed, R"(,"slo":{"name":"x","share":0.5})", "p.slo: it sets no limit"},
            {closed, R"(,"slo":[])", "p.slo: it is no object"},
            {closed, R"(,"slo":{"name":"","ttft":1})", "p.slo.name: it is empty"},
+           {closed, R"(,"ca_file":"ca.pem")", "p.ca_file: it belongs to an https URL"},
+           {closed, R"(,"server_name":"x")", "p.server_name: it belongs to an https URL"},
+           {closed, R"(,"insecure":true)", "p.insecure: it belongs to an https URL"},
            {closed, R"(,"processes":0)", "p.processes: it is not from 1 to 64"},
            {closed, R"(,"worker":2,"workers":2)", "p: worker 2 of 2 does not exist"},
        }) {

@@ -114,6 +114,27 @@ TEST_CASE("a job's rates arrive as it says: Poisson unless told, constant, gamma
   CHECK(many.level_name.rfind("rsteps-", 0) == 0);
 }
 
+TEST_CASE("a load.json of another schema_version is refused by name") {
+  Json load = {{"schema_version", 1},
+               {"started_wall_ns", 5},
+               {"window_ns", {{"start", 1}, {"end", 2}, {"load_end", 3}, {"total_end", 4}}},
+               {"interrupted", false},
+               {"client", {{"ran_out_of_sessions_at_s", nullptr}}},
+               {"notes", {"n"}}};
+  const auto times = ParseLoadJson(load.dump());
+  INFO(times.status());
+  REQUIRE(times.ok());
+  CHECK(times->window_end == Nanoseconds(2));
+  load["schema_version"] = 2;
+  const auto other = ParseLoadJson(load.dump());
+  REQUIRE_FALSE(other.ok());
+  CHECK(other.status().message().find("its schema_version is 2, and this program reads 1") !=
+        std::string::npos);
+  load.erase("schema_version");
+  CHECK_FALSE(ParseLoadJson(load.dump()).ok());
+  CHECK_FALSE(ParseLoadJson("[]").ok());
+}
+
 TEST_CASE("arrivals that mean nothing are refused with the reason", "[C22]") {
   const std::string head = std::string("{") + kSynthetic;
   CHECK(ErrorsOf(head + ", rate: [5]}").empty());
