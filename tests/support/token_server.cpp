@@ -6,6 +6,21 @@
 
 namespace poolmark::test {
 
+std::string OneToken() {
+  return ChunkedHead() + Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n") +
+         std::string(kLastChunk);
+}
+
+std::string StreamOf(int tokens) {
+  std::string out = ChunkedHead();
+  for (int i = 0; i < tokens; ++i)
+    out += Chunk("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" x\"}}]}\n\n");
+  return out +
+         Chunk("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":" +
+               std::to_string(tokens) + "}}\n\n") +
+         Chunk("data: [DONE]\n\n") + std::string(kLastChunk);
+}
+
 TokenServer::TokenServer(TokenServerOptions options) : options_(std::move(options)) {
   server_ = std::make_unique<RawServer>([this](RawConnection& connection) { Serve(connection); },
                                         options_.unix_path, options_.ipv6);

@@ -14,6 +14,12 @@
 
 namespace poolmark::test {
 
+// A whole answer of one token, without a usage.
+std::string OneToken();
+
+// The same of so many tokens, an event each, with a usage.
+std::string StreamOf(int tokens);
+
 struct TokenServerOptions {
   int tokens = 4;
   std::chrono::microseconds first{0};    // from the request to the first token

@@ -16,12 +16,14 @@
 #include "tests/component/load/program.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/token_server.h"
+#include "tests/support/waiting.h"
 
 namespace poolmark::load::test {
 
 using poolmark::test::Process;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
+using poolmark::test::WaitFor;
 
 TEST_CASE("a quick run prints its summary as text and as JSON", "[live]") {
   if (NoProgram()) return;
@@ -32,6 +34,7 @@ TEST_CASE("a quick run prints its summary as text and as JSON", "[live]") {
   CHECK(text.code == 0);
   CHECK(text.out.find("40 in the window, 40 ok, 0 failed") != std::string::npos);
   CHECK(text.out.find("time to first token") != std::string::npos);
+  CHECK(text.out.find("(from the last byte sent to the first and to the last output") != std::string::npos);
   CHECK(text.out.find("prompt lengths are estimates") != std::string::npos);
   CHECK(ReadRecords(dir / "o/requests.jsonl.zst")->size() == 40);
   const Done json =
@@ -81,6 +84,15 @@ TEST_CASE("wrong use ends with 2 and says what to do", "[live]") {
            {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--knee-share", "0.5"},
            {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--vocabulary", "999"},
            {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--retry-on", "429"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--retry-on", "429",
+            "--retry-attempts", "1"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--retry-on=", "--retry-attempts",
+            "2"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--insecure"},
+           {"--url", "127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--ca-file", "ca.pem"},
+           {"--url", "http://127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--server-name", "x"},
+           {"--url", "https://127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--insecure", "--ca-file",
+            "x"},
            {"--no-such-option"},
            {"--plan", "/nonexistent"},
            {"--url", "http://127.0.0.1:1", "--model", "m", "-c", "1", "-n", "1", "--retry-attempts", "2",
@@ -152,12 +164,9 @@ TEST_CASE("figures of an older load do not stay beside those of a new one", "[li
   TokenServer server({.tokens = 3, .first = milliseconds(5)});
   const TempDir dir;
   REQUIRE(Poolmark(Quick(server, {"-c", "2", "-n", "10", "--out", dir / "o", "--export", "vllm"})).code == 0);
-  std::vector<std::string> argv = {kProgram, "load"};
-  for (const std::string& word : Quick(server, {"-c", "2", "--duration", "60s", "--out", dir / "o"}))
-    argv.push_back(word);
   const int before = server.requests();
-  Process process(argv, dir / "run");
-  while (server.requests() < before + 10) std::this_thread::sleep_for(milliseconds(2));
+  Process process(LoadArgv(Quick(server, {"-c", "2", "--duration", "60s", "--out", dir / "o"})), dir / "run");
+  REQUIRE(WaitFor([&] { return server.requests() >= before + 10; }));
   process.Signal(SIGKILL);
   process.Wait(20000);
   for (const std::string name : {"load.json", "timeline.jsonl", "requests.jsonl.zst", "vllm.json"})
@@ -203,13 +212,11 @@ TEST_CASE("a directory that a load is writing is refused to a second one", "[liv
   TokenServer server({.tokens = 2, .first = milliseconds(5)});
   for (const std::string processes : {"1", "2"}) {
     const TempDir dir;
-    std::vector<std::string> argv = {kProgram, "load"};
-    for (const std::string& word :
-         Quick(server, {"-c", "2", "--duration", "60s", "--processes", processes, "--out", dir / "o"}))
-      argv.push_back(word);
     const int before = server.requests();
-    Process first(argv, dir / "run");
-    while (server.requests() < before + 4) std::this_thread::sleep_for(milliseconds(2));
+    Process first(LoadArgv(Quick(server, {"-c", "2", "--duration", "60s", "--processes", processes, "--out",
+                                          dir / "o"})),
+                  dir / "run");
+    REQUIRE(WaitFor([&] { return server.requests() >= before + 4; }));
     const Done second = Poolmark(Quick(server, {"-c", "1", "-n", "1", "--out", dir / "o"}));
     INFO(second.err);
     CHECK(second.code == 2);
@@ -278,6 +285,7 @@ TEST_CASE("processes share one plan: exact concurrency, each request once, one r
   CHECK(summary["ok"] == 150);
   CHECK(summary["client"]["processes"] == 3);
   CHECK(server.max_in_flight() == 10);
+  CHECK(summary["client"]["max_in_flight"] == 10);
   CHECK(server.requests() == 150);
   CHECK(server.ids().size() == 150);
   std::set<uint64_t> sessions;
@@ -293,12 +301,10 @@ TEST_CASE("Ctrl-C ends with 130, a drained server and a complete record file", "
   for (const std::string processes : {"1", "2"}) {
     const TempDir dir;
     const int before = server.requests();
-    std::vector<std::string> argv = {kProgram, "load"};
-    for (const std::string& word : Quick(server, {"-c", "4", "--duration", "60s", "--processes", processes,
-                                                  "--out", dir / "o", "-o", "json"}))
-      argv.push_back(word);
-    Process process(argv, dir / "run");
-    while (server.requests() < before + 20) std::this_thread::sleep_for(milliseconds(5));
+    Process process(LoadArgv(Quick(server, {"-c", "4", "--duration", "60s", "--processes", processes, "--out",
+                                            dir / "o", "-o", "json"})),
+                    dir / "run");
+    REQUIRE(WaitFor([&] { return server.requests() >= before + 20; }));
     process.Signal(SIGINT);
     REQUIRE(process.Wait(20000) == 130);
     const Json summary = *ParseJson(process.out());
@@ -317,12 +323,10 @@ TEST_CASE("SIGTERM ends a load whose server hangs at once, with a complete recor
     return connection.PeerCloses() && false;
   }});
   const TempDir dir;
-  std::vector<std::string> argv = {kProgram, "load"};
-  for (const std::string& word :
-       Quick(server, {"-c", "3", "--duration", "600s", "--out", dir / "o", "-o", "json"}))
-    argv.push_back(word);
-  Process process(argv, dir / "run");
-  while (server.requests() < 3) std::this_thread::sleep_for(milliseconds(5));
+  Process process(
+      LoadArgv(Quick(server, {"-c", "3", "--duration", "600s", "--out", dir / "o", "-o", "json"})),
+      dir / "run");
+  REQUIRE(WaitFor([&] { return server.requests() >= 3; }));
   process.Signal(SIGTERM);
   REQUIRE(process.Wait(20000) == 130);  // its requests would have had ten minutes
   const auto records = ReadRecords(dir / "o/requests.jsonl.zst");
@@ -336,15 +340,13 @@ TEST_CASE("a client that is held up measures its own delay and marks its figures
   if (NoProgram()) return;
   TokenServer server({.tokens = 3, .first = milliseconds(20), .between = milliseconds(2)});
   const TempDir dir;
-  std::vector<std::string> argv = {kProgram, "load"};
-  for (const std::string& word :
-       Quick(server, {"-c", "8", "--duration", "60s", "--loops", "1", "--out", dir / "o", "-o", "json"}))
-    argv.push_back(word);
-  Process process(argv, dir / "run");
+  Process process(LoadArgv(Quick(server, {"-c", "8", "--duration", "60s", "--loops", "1", "--out", dir / "o",
+                                          "-o", "json"})),
+                  dir / "run");
   // The program stands still for a third of the time, as on a machine that has too much to do.
   for (int stop = 0; stop < 8; ++stop) {
     const int before = server.requests();
-    while (server.requests() < before + 40) std::this_thread::sleep_for(milliseconds(2));
+    REQUIRE(WaitFor([&] { return server.requests() >= before + 40; }));
     process.Signal(SIGSTOP);
     std::this_thread::sleep_for(milliseconds(100));
     process.Signal(SIGCONT);

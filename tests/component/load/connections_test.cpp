@@ -12,8 +12,7 @@
 namespace poolmark::load::test {
 namespace {
 
-using poolmark::test::Chunk;
-using poolmark::test::ChunkedHead;
+using poolmark::test::OneToken;
 using poolmark::test::RawConnection;
 using poolmark::test::TokenServer;
 
@@ -31,10 +30,7 @@ class Servers {
             order_[order_size_++ % order_.size()] = static_cast<int>(i);
             std::this_thread::sleep_for(takes);
             --in_flight_;  // before the client can know the end
-            return connection.Write(ChunkedHead() +
-                                    Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: "
-                                          "[DONE]\n\n") +
-                                    "0\r\n\r\n");
+            return connection.Write(OneToken());
           }}));
     }
   }

@@ -1,4 +1,5 @@
-// The engine against servers in this process.
+// The engine against servers in this process: connections, concurrency, rates, failures. How a load ends:
+// ends_test.cpp; sessions and traces: sessions_test.cpp.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
@@ -8,7 +9,6 @@
 #include "tests/support/front.h"
 #include "tests/support/kernel_stamps.h"
 #include "tests/support/token_server.h"
-#include "tests/support/waiting.h"
 
 namespace poolmark::load::test {
 
@@ -18,25 +18,9 @@ using poolmark::test::Front;
 using poolmark::test::KernelStamps;
 using poolmark::test::RawConnection;
 using poolmark::test::RawServer;
+using poolmark::test::StreamOf;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
-using poolmark::test::TokenServerOptions;
-using poolmark::test::WaitFor;
-
-namespace {
-
-std::string Stream(int tokens) {
-  std::string out = ChunkedHead();
-  for (int i = 0; i < tokens; ++i)
-    out += Chunk(R"(data: {"choices":[{"index":0,"delta":{"content":" x"}}]})"
-                 "\n\n");
-  return out +
-         Chunk("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":" +
-               std::to_string(tokens) + "}}\n\n") +
-         Chunk("data: [DONE]\n\n") + "0\r\n\r\n";
-}
-
-}  // namespace
 
 TEST_CASE("exactly c requests are in flight, and each planned request is sent once", "[live][C21][D1]") {
   const KernelStamps stamps;
@@ -150,7 +134,7 @@ TEST_CASE("error 22: concurrency above 100 is reached", "[live]") {
   TokenServer server({.answer = [&](RawConnection& connection, const std::string&, int) {
     ++arrived;
     for (int i = 0; i < 6000 && arrived < 256; ++i) std::this_thread::sleep_for(milliseconds(5));
-    return connection.Write(Stream(2));
+    return connection.Write(StreamOf(2));
   }});
   ListedSource source = ListedSource::Single(512);
   const Outcomes load = Run(Closed(server.url(), 256, 2), source);
@@ -173,6 +157,17 @@ TEST_CASE("error 23: connections are kept, and their set-up is told apart", "[li
   CHECK(closing.connections() == 50);
   CHECK(each.result.summary.connect->count == 50);
   for (const RequestRecord& record : each.records) CHECK(record.connect.has_value());
+  // A handshake of 150 ms is in no TTFT of a closed loop.
+  const TempDir dir;
+  TokenServer behind({.close_each = true});
+  Front front(behind.port(), true, dir / "ca.pem", 0, milliseconds(150));
+  LoadOptions options = Closed("https://127.0.0.1:" + std::to_string(front.port()), 2);
+  options.tls.ca_file = dir / "ca.pem";
+  ListedSource few = ListedSource::Single(12);
+  const Outcomes apart = Run(options, few);
+  CHECK(apart.result.summary.ok == 12);
+  CHECK(apart.result.summary.connect->min >= 150);
+  CHECK(apart.result.summary.ttft->p50 < 150);
 }
 
 TEST_CASE("error 27: a refused request is a failure and is not sent again in secret", "[live][H8]") {
@@ -196,7 +191,7 @@ TEST_CASE("error 27: a refused request is a failure and is not sent again in sec
 
 TEST_CASE("a retry policy is followed, counted and part of the latency", "[live]") {
   TokenServer server({.answer = [](RawConnection& connection, const std::string&, int number) {
-    return connection.Write(number < 2 ? "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n" : Stream(2));
+    return connection.Write(number < 2 ? "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n" : StreamOf(2));
   }});
   LoadOptions options = Closed(server.url(), 1);
   options.retry.attempts = 3;
@@ -217,7 +212,7 @@ TEST_CASE("a retry policy is followed, counted and part of the latency", "[live]
 TEST_CASE("connections that a server closes while idle are replaced, not counted as failures", "[live]") {
   // Closes after each answer without having said so, as servers do after their keep-alive time.
   TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
-    return connection.Write(Stream(1)) && false;
+    return connection.Write(StreamOf(1)) && false;
   }});
   ListedSource source(
       ListedSource::Sessions(3, {{}, {.think = milliseconds(60)}, {.think = milliseconds(60)}}));
@@ -272,7 +267,7 @@ TEST_CASE("silence, endless answers, refused and lost connections end within the
 
 TEST_CASE("[DONE] without the end of the answer counts, and the connection is not used again", "[live]") {
   TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
-    std::string all = Stream(2);
+    std::string all = StreamOf(2);
     all.resize(all.size() - 5);
     connection.Write(all);
     return connection.PeerCloses() && false;
@@ -281,66 +276,6 @@ TEST_CASE("[DONE] without the end of the answer counts, and the connection is no
   const Outcomes load = Run(Closed(server.url(), 1), source);
   CHECK(load.records[0].outcome == Outcome::kOk);
   CHECK(load.records[0].end - *load.records[0].last_output < 500'000'000);
-}
-
-TEST_CASE("a held load starts nothing after its end and lets what runs finish", "[live][H4][H3]") {
-  TokenServer server({.tokens = 2, .first = milliseconds(120)});
-  LoadOptions options = Closed(server.url(), 3);
-  options.duration = milliseconds(300);
-  options.warm_up = milliseconds(100);
-  ListedSource source = ListedSource::Endless();
-  const Outcomes load = Run(options, source);
-  CHECK(load.result.summary.outcomes[static_cast<size_t>(Outcome::kCancelled)] == 0);
-  int64_t last_start = 0;
-  int64_t last_end = 0;
-  for (const RequestRecord& record : load.records) {
-    last_start = std::max(last_start, record.started);
-    last_end = std::max(last_end, record.end);
-  }
-  CHECK(last_start < 300'000'000);
-  CHECK(last_end > 300'000'000);
-  CHECK(load.result.summary.warm_up_requests == 3);
-  CHECK(load.result.summary.requests == 6);
-  CHECK(load.result.summary.window_s == Approx(0.2).margin(0.001));
-  CHECK_FALSE(load.result.summary.client.ran_out_at_s.has_value());
-}
-
-TEST_CASE("what a schedule owes at the end of the load is sent in the drain, or told as cut off",
-          "[live][C22][H4]") {
-  TokenServer server({.tokens = 1, .first = milliseconds(10)});
-  LoadOptions options = Open(server.url(), "400");
-  options.max_connections = 1;
-  options.duration = milliseconds(100);
-  ListedSource all = ListedSource::Endless();
-  const Outcomes sent = Run(options, all);
-  // 40 arrivals are due before the end; one connection serves about ten of them by then.
-  CHECK(sent.result.summary.requests == 40);
-  CHECK(sent.result.summary.ok == 40);
-  CHECK(sent.result.summary.ttft->max > 300);
-  CHECK(sent.result.summary.client.unsent_arrivals == 0);
-  // The wait for the one connection is not this program's delay.
-  CHECK(*sent.result.summary.client.connection_wait_max_ms > 200);
-  options.drain = milliseconds(50);
-  ListedSource again = ListedSource::Endless();
-  const Outcomes cut = Run(options, again);
-  CHECK(cut.records.size() == 40);
-  CHECK(Count(cut, Outcome::kCancelled) > 0);
-  CHECK(Count(cut, Outcome::kCancelled) + Count(cut, Outcome::kOk) == 40);
-  CHECK(cut.result.summary.warnings.size() == 2);  // more than 1 % failed, a short window
-}
-
-TEST_CASE("a request whose connection comes free at the very end of the load is still owed", "[live][H4]") {
-  // Three arrivals at once, one connection: the first answer ends after the load, between two sweeps.
-  TokenServer server({.tokens = 1, .first = milliseconds(150)});
-  LoadOptions options = Closed(server.url(), 1);
-  options.mode = LoadOptions::Mode::kTrace;
-  options.max_connections = 1;
-  options.duration = milliseconds(130);
-  ListedSource source(ListedSource::Sessions{
-      {{.at = milliseconds(0)}}, {{.at = milliseconds(0)}}, {{.at = milliseconds(0)}}});
-  const Outcomes load = Run(options, source);
-  CHECK(load.result.summary.ok == 3);
-  CHECK(load.result.summary.client.unsent_arrivals == 0);
 }
 
 TEST_CASE("a server that speaks no TLS is told as such", "[live]") {
@@ -354,174 +289,6 @@ TEST_CASE("a server that speaks no TLS is told as such", "[live]") {
   REQUIRE(Count(load, Outcome::kConnect) == 1);
   INFO(load.records[0].error);
   CHECK(load.records[0].error.find("TLS handshake") != std::string::npos);
-}
-
-TEST_CASE("the drain has a bound, and what it cuts off is told", "[live][H4]") {
-  TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
-    return connection.PeerCloses() && false;
-  }});
-  LoadOptions options = Closed(server.url(), 2);
-  options.duration = milliseconds(50);
-  options.drain = milliseconds(100);
-  ListedSource source = ListedSource::Endless();
-  const Outcomes load = Run(options, source);
-  CHECK(Count(load, Outcome::kCancelled) == 2);
-  CHECK(load.result.summary.total_s < 1.0);
-}
-
-TEST_CASE("an interrupted load drains and leaves a complete file", "[live]") {
-  TokenServer server({.tokens = 3, .first = milliseconds(20), .between = milliseconds(5)});
-  std::atomic<int> stop{0};
-  RunSettings settings;
-  settings.stop = &stop;
-  settings.tick_every = milliseconds(50);
-  int ticks = 0;
-  settings.on_tick = [&](const Tick& tick) {
-    CHECK(tick.in_flight <= 4);
-    if (++ticks == 3) stop = 1;
-  };
-  ListedSource source = ListedSource::Endless();
-  LoadOptions options = Closed(server.url(), 4, 2);
-  const Outcomes load = Run(options, source, settings);
-  CHECK(load.result.summary.interrupted);
-  CHECK(load.records.size() == static_cast<size_t>(server.requests()));
-  CHECK(Count(load, Outcome::kOk) == load.records.size());
-}
-
-TEST_CASE("a load that runs out of sessions says when", "[live][H7]") {
-  TokenServer server({.tokens = 1, .first = milliseconds(10)});
-  LoadOptions options = Closed(server.url(), 2);
-  options.duration = seconds(5);
-  ListedSource source = ListedSource::Single(6);
-  const Outcomes load = Run(options, source);
-  CHECK(load.result.summary.ok == 6);
-  CHECK(load.result.summary.total_s < 2);  // it does not wait for an end that brings nothing
-  REQUIRE(load.result.summary.client.ran_out_at_s.has_value());
-  CHECK(load.result.summary.client.users_without_session == 2);
-}
-
-TEST_CASE("turns follow each other with their think times; live answers go into the next turn",
-          "[live][C21][D3]") {
-  TokenServer server({.tokens = 2});
-  ListedSource source(ListedSource::Sessions(2, {{}, {.think = milliseconds(80)}, {.think = seconds(100)}}),
-                      true);
-  LoadOptions options = Closed(server.url(), 2);
-  options.think_cap = milliseconds(100);
-  const Outcomes load = Run(options, source);
-  REQUIRE(load.records.size() == 6);
-  std::map<std::pair<uint64_t, uint32_t>, RequestRecord> by;
-  for (const RequestRecord& record : load.records) by[{record.session, record.turn}] = record;
-  for (uint64_t session = 0; session < 2; ++session) {
-    CHECK(by[{session, 1}].started - by[{session, 0}].end >= 80'000'000);
-    CHECK(by[{session, 1}].started - by[{session, 0}].end < 160'000'000);
-    CHECK(by[{session, 2}].started - by[{session, 1}].end >= 100'000'000);
-  }
-  const std::vector<std::string> bodies = server.bodies();
-  CHECK(std::any_of(bodies.begin(), bodies.end(), [](const std::string& b) {
-    return b.find("\"turn\":2,\"history\":\" t0 t1 t0 t1\"") != std::string::npos;
-  }));
-}
-
-TEST_CASE("a failed turn ends a session with live answers, and only such a one", "[live]") {
-  const auto serve = [](RawConnection& connection, const std::string&, int number) {
-    return connection.Write(number == 0 ? "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n" : Stream(1));
-  };
-  for (const bool live : {true, false}) {
-    TokenServer server({.answer = serve});
-    ListedSource source(ListedSource::Sessions(2, {{}, {}, {}}), live);
-    const Outcomes load = Run(Closed(server.url(), 1), source);
-    CHECK(load.records.size() == (live ? 4u : 6u));
-    CHECK(load.result.summary.client.abandoned_turns == (live ? 2u : 0u));
-  }
-}
-
-TEST_CASE("sub-agents run beside their parent", "[live][D1]") {
-  const TokenServer* seen = nullptr;
-  // The three sub-agents are answered when all of them have been asked.
-  const auto serve = [&seen](RawConnection& connection, const std::string&, int number) {
-    if (number >= 1 && number <= 3) WaitFor([&] { return seen->requests() >= 4; });
-    return connection.Write(Stream(1));
-  };
-  TokenServer server({.answer = serve});
-  seen = &server;
-  ListedSource source(
-      ListedSource::Sessions(1, {{}, {.after = {0}}, {.after = {0}}, {.after = {0}}, {.after = {1, 2, 3}}}));
-  const Outcomes load = Run(Closed(server.url(), 1), source);
-  CHECK(load.records.size() == 5);
-  CHECK(server.max_in_flight() == 3);
-  CHECK(load.records.back().turn == 4);
-}
-
-TEST_CASE("a trace keeps its times, its simultaneous arrivals and its speed-up", "[live][D4]") {
-  TokenServer server({.tokens = 1});
-  ListedSource::Sessions sessions;
-  for (int burst = 0; burst < 3; ++burst) {
-    for (int i = 0; i < 10; ++i)
-      sessions.push_back({{.at = milliseconds(400 * burst)}, {.at = milliseconds(400 * burst + 200)}});
-  }
-  for (const int loops : {1, 2}) {
-    LoadOptions options = Closed(server.url(), 1, loops);
-    options.mode = LoadOptions::Mode::kTrace;
-    options.speedup = 2;
-    ListedSource source(sessions);
-    const Outcomes load = Run(options, source);
-    CHECK(load.result.summary.ok == 60);
-    for (const RequestRecord& record : load.records) {
-      const int64_t due = static_cast<int64_t>(record.session / 10) * 200'000'000 + record.turn * 100'000'000;
-      // A turn waits for the one before it; a session's first turn waits for nothing.
-      CHECK(*record.intended >= due);
-      if (record.turn == 0) CHECK(*record.intended == due);
-      CHECK(record.started >= *record.intended);
-    }
-  }
-}
-
-TEST_CASE("arrivals send turns that wait before they open sessions", "[live][C22][D3]") {
-  TokenServer server({.tokens = 1});
-  ListedSource source(ListedSource::Sessions(10, {{}, {}, {}}));
-  const Outcomes load = Run(Open(server.url(), "200"), source);
-  CHECK(load.result.summary.ok == 30);
-  CHECK(server.requests() == 30);
-  std::vector<int64_t> intended;
-  for (const RequestRecord& record : load.records) intended.push_back(*record.intended);
-  std::sort(intended.begin(), intended.end());
-  for (size_t i = 1; i < intended.size(); ++i) {
-    // Arrivals of a slow machine may find no turn ready; those that send keep to the schedule.
-    CHECK(intended[i] > intended[i - 1]);
-    CHECK(intended[i] % 5'000'000 == 0);
-  }
-  LoadOptions sessions = Open(server.url(), "200");
-  sessions.rate_of_sessions = true;
-  ListedSource again(ListedSource::Sessions(10, {{}, {}, {}}));
-  CHECK(Run(sessions, again).result.summary.ok == 30);
-}
-
-TEST_CASE("warm-up by requests, primers and a limit of requests", "[live][H1][H3]") {
-  TokenServer server({.tokens = 1, .first = milliseconds(2)});
-  LoadOptions options = Closed(server.url(), 2);
-  options.warm_up_requests = 10;
-  options.max_requests = 30;
-  ListedSource source(ListedSource::Sessions(1, {{.primer = true}, {}}), false, true);
-  const Outcomes load = Run(options, source);
-  CHECK(load.records.size() == 30);
-  CHECK(server.requests() == 30);
-  CHECK(load.result.summary.requests + load.result.summary.warm_up_requests + load.result.summary.primers ==
-        30);
-  CHECK(load.result.summary.primers >= 14);
-  CHECK(load.result.summary.warm_up_requests >= 4);
-  CHECK(load.result.summary.warm_up_requests <= 6);
-}
-
-TEST_CASE("users start evenly over the ramp", "[live]") {
-  TokenServer server({.tokens = 1, .first = milliseconds(300)});
-  LoadOptions options = Closed(server.url(), 4);
-  options.ramp_up = milliseconds(200);
-  ListedSource source = ListedSource::Single(4);
-  const Outcomes load = Run(options, source);
-  for (const RequestRecord& record : load.records) {
-    CHECK(record.started >= static_cast<int64_t>(record.session) * 50'000'000);
-    CHECK(record.started < static_cast<int64_t>(record.session) * 50'000'000 + 40'000'000);
-  }
 }
 
 TEST_CASE("wrong options are refused with all reasons", "[live]") {

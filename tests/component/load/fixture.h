@@ -1,5 +1,6 @@
 // Loads against test servers in this process.
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -110,6 +111,17 @@ inline Outcomes Run(const LoadOptions& options, SessionSource& source, RunSettin
   Result<std::vector<RequestRecord>> records = ReadRecords(dir / "requests.jsonl.zst");
   if (!records.ok()) throw std::runtime_error(std::string(records.status().message()));
   return {*std::move(result), *std::move(records)};
+}
+
+// The most requests that were in flight at once, counted at each one's start.
+inline uint64_t MostInFlight(const std::vector<RequestRecord>& records) {
+  int64_t most = 0;
+  for (const RequestRecord& at : records) {
+    most = std::max(most, std::count_if(records.begin(), records.end(), [&](const RequestRecord& r) {
+                      return r.started <= at.started && at.started < r.end;
+                    }));
+  }
+  return static_cast<uint64_t>(most);
 }
 
 inline uint64_t Count(const Outcomes& outcomes, Outcome outcome) {

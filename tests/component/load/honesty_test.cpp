@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "tests/component/load/fixture.h"
-#include "tests/component/load/program.h"
+#include "tests/component/load/plans.h"
 #include "tests/support/front.h"
 #include "tests/support/raw_server.h"
 #include "tests/support/token_server.h"
@@ -18,9 +18,8 @@
 namespace poolmark::load::test {
 namespace {
 
-using poolmark::test::Chunk;
-using poolmark::test::ChunkedHead;
 using poolmark::test::Front;
+using poolmark::test::OneToken;
 using poolmark::test::Process;
 using poolmark::test::RawConnection;
 using poolmark::test::RawServer;
@@ -103,6 +102,20 @@ TEST_CASE("what is in flight at the end of a load counts in its concurrency", "[
   CHECK(load.result.summary.client.achieved_concurrency < 3.001);
 }
 
+TEST_CASE("the most in flight are those of one moment, not the sum of the loops' own", "[live][C21]") {
+  TokenServer server({.tokens = 1, .first = milliseconds(60)});
+  LoadOptions options = Closed(server.url(), 1, 2);
+  options.mode = LoadOptions::Mode::kTrace;
+  // Every second session is the other loop's: three of one, and when they are long over three of the other.
+  ListedSource::Sessions sessions;
+  for (int i = 0; i < 6; ++i) sessions.push_back({{.at = milliseconds(i % 2 == 0 ? 0 : 900)}});
+  ListedSource source(std::move(sessions));
+  const Outcomes load = Run(options, source);
+  CHECK(load.result.summary.ok == 6);
+  CHECK(load.result.summary.client.loops == 2);
+  CHECK(load.result.summary.client.max_in_flight == MostInFlight(load.records));
+}
+
 TEST_CASE("a trace sends all that was due before its end, also when the program was held up beyond it",
           "[live][D4][C22]") {
   TokenServer server({.tokens = 1});
@@ -149,11 +162,7 @@ TEST_CASE("a planned start finds connections that a server with a short patience
     const timeval patience{2, 0};
     setsockopt(connection.fd(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     while (!connection.ReadRequest().empty()) {
-      if (!connection.Write(
-              ChunkedHead() +
-              Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n") +
-              "0\r\n\r\n"))
-        return;
+      if (!connection.Write(OneToken())) return;
     }
   });
   for (const int ahead : {0, 4}) {
@@ -192,16 +201,9 @@ TEST_CASE("a load that is spread over machines needs the open files of its own p
   TokenServer server({.tokens = 1});
   const TempDir dir;
   for (const auto& [workers, expected] : {std::pair{1, 2}, {4, 0}}) {
-    const Json plan = {{"schema_version", 1},
-                       {"urls", {server.url()}},
-                       {"workload", {{"shape", "synthetic"}, {"sessions", 80}, {"input", 16}, {"output", 4}}},
-                       {"load", {{"concurrency", 160}}},
-                       {"worker", 0},
-                       {"workers", workers},
-                       {"start_at_wall_ns", (RealClock().Wall() + seconds(2)).count()},
-                       {"out", dir / "o"}};
-    REQUIRE(AtomicWriteFile(dir / "plan.json", *DumpJson(plan)).ok());
-    Process process(WithOpenFiles(150, {"--plan", dir / "plan.json"}), dir / "run");
+    const std::string plan = WritePlan(
+        dir, "o", PlanOf(server, Synthetic(80), {{"concurrency", 160}}, WorkerOf(0, workers, Soon())));
+    Process process(WithOpenFiles(150, {"--plan", plan}), dir / "run");
     const auto code = process.Wait(60000);
     INFO(workers << " workers: " << process.err());
     CHECK(code.value_or(-1) == expected);

@@ -14,21 +14,17 @@
 #include "tests/component/load/process.h"
 #include "tests/component/load/program.h"
 #include "tests/support/token_server.h"
+#include "tests/support/waiting.h"
 
 namespace poolmark::load::test {
 namespace {
 
-using poolmark::test::Chunk;
-using poolmark::test::ChunkedHead;
+using poolmark::test::OneToken;
 using poolmark::test::Process;
 using poolmark::test::RawConnection;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
-
-std::string OneToken() {
-  return ChunkedHead() + Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n") +
-         "0\r\n\r\n";
-}
+using poolmark::test::WaitFor;
 
 // Answers after a second while more than ten requests are there, soon else.
 class CrowdedServer {
@@ -107,12 +103,10 @@ TEST_CASE("a search for the knee that is interrupted tells the levels that it me
     return connection.Write(OneToken());
   }});
   const TempDir dir;
-  std::vector<std::string> argv = {kProgram, "load"};
-  for (const std::string& word :
-       Quick(server, {"--find-knee", "--slo", "ttft=10s", "-n", "8", "--out", dir / "sweep", "-o", "json"}))
-    argv.push_back(word);
-  Process process(argv, dir / "run");
-  for (int i = 0; i < 3000 && answered < 10; ++i) std::this_thread::sleep_for(milliseconds(10));
+  Process process(LoadArgv(Quick(server, {"--find-knee", "--slo", "ttft=10s", "-n", "8", "--out",
+                                          dir / "sweep", "-o", "json"})),
+                  dir / "run");
+  REQUIRE(WaitFor([&] { return answered >= 10; }));
   process.Signal(SIGINT);
   CHECK(process.Wait(60000).value_or(-1) == 130);
   INFO(process.out() << process.err());

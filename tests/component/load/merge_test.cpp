@@ -3,20 +3,19 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <memory>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/base/json.h"
 #include "common/load/recompute.h"
 #include "tests/component/load/fixture.h"
-#include "tests/component/load/program.h"
+#include "tests/component/load/plans.h"
 
 namespace poolmark::load::test {
 namespace {
 
 using poolmark::test::Chunk;
 using poolmark::test::ChunkedHead;
-using poolmark::test::Process;
 using poolmark::test::RawConnection;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
@@ -37,28 +36,12 @@ TokenServer ForgetfulServer() {
 
 // Two workers of one load of six users, in directories w0 and w1.
 void RunWorkers(const TokenServer& server, const TempDir& dir) {
-  const int64_t start = (RealClock().Wall() + seconds(2)).count();
-  std::vector<std::unique_ptr<Process>> workers;
-  for (int worker = 0; worker < 2; ++worker) {
-    const std::string name = "w" + std::to_string(worker);
-    const Json plan = {
-        {"schema_version", 1},
-        {"urls", {server.url()}},
-        {"workload", {{"shape", "synthetic"}, {"sessions", 120}, {"input", 16}, {"output", 1}}},
-        {"load", {{"concurrency", 6}}},
-        {"worker", worker},
-        {"workers", 2},
-        {"start_at_wall_ns", start},
-        {"out", dir / name}};
-    REQUIRE(AtomicWriteFile(dir / (name + ".json"), *DumpJson(plan)).ok());
-    workers.push_back(std::make_unique<Process>(
-        std::vector<std::string>{kProgram, "load", "--plan", dir / (name + ".json")}, dir / name + "-run"));
-  }
-  for (const auto& worker : workers) {
-    const auto code = worker->Wait(60000);
-    INFO(worker->err() << worker->out());
-    REQUIRE(code == 0);
-  }
+  const int64_t start = Soon();
+  std::map<std::string, Json> plans;
+  for (int worker = 0; worker < 2; ++worker)
+    plans["w" + std::to_string(worker)] =
+        PlanOf(server, Synthetic(120), {{"concurrency", 6}}, WorkerOf(worker, 2, start));
+  RunPlans(dir, plans);
 }
 
 Json Stored(const std::string& directory) {

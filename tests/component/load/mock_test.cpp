@@ -25,6 +25,7 @@ using poolmark::test::TempDir;
 
 // What the server did for one request, on its steady clock.
 struct Sent {
+  int times = 0;  // that it came
   int64_t arrival = 0;
   std::vector<std::pair<int64_t, int64_t>> events;  // tokens up to and with it, time
 };
@@ -53,22 +54,30 @@ class Mock {
   // What it sent for each request whose id begins with `prefix`, once all `count` are in its log.
   std::map<std::string, Sent> SentFor(const std::string& prefix, size_t count) {
     std::map<std::string, Sent> sent;
-    for (int i = 0; i < 3000 && sent.size() < count; ++i) {
+    bool whole = false;
+    for (int i = 0; i < 3000 && !whole; ++i) {
       if (i > 0) std::this_thread::sleep_for(milliseconds(10));
-      process_->Signal(SIGUSR1);  // writes its logs out
+      process_->Signal(SIGUSR1);  // writes its logs out, one after the other
       std::map<int64_t, std::string> ids;
+      std::map<std::string, int64_t> tokens_of;
       sent.clear();
       for (const auto& row : Rows()) {
         if (row.size() < 17 || !row.at("xid").starts_with(prefix)) continue;
         ids[std::stoll(row.at("seq"))] = row.at("xid");
         sent[row.at("xid")].arrival = std::stoll(row.at("arrival_ns"));
+        ++sent[row.at("xid")].times;
+        tokens_of[row.at("xid")] = std::stoll(row.at("tokens"));
       }
       std::istringstream tokens(ReadFile(log() + ".tokens").value_or(""));
-      for (std::string line; std::getline(tokens, line);) {
+      for (std::string line; std::getline(tokens, line) && !tokens.eof();) {
         long long seq = 0, until = 0, at = 0;
         if (std::sscanf(line.c_str(), "%lld,%lld,%lld", &seq, &until, &at) == 3 && ids.count(seq) == 1)
           sent[ids[seq]].events.emplace_back(until, at);
       }
+      whole =
+          sent.size() >= count && std::all_of(sent.begin(), sent.end(), [&](const auto& one) {
+            return (one.second.events.empty() ? 0 : one.second.events.back().first) >= tokens_of[one.first];
+          });
     }
     return sent;
   }
@@ -225,13 +234,14 @@ TEST_CASE("every fault mode of the mock server has the right outcome and the rig
           INFO(e.fault << (chat ? " chat: " : " completions: ") << r.error);
           CHECK(OutcomeName(r.outcome) == OutcomeName(e.outcome));
           CHECK(r.attempts == 1);
+          const Sent& truth = sent.at(prefix + "-" + std::to_string(r.session) + "-0");
+          CHECK(truth.times == 1);  // nothing is sent again in secret
           if (e.outcome == Outcome::kHttpStatus) {
             CHECK(r.events.empty());
             CHECK(r.http_status == (e.fault == "http500" ? 500 : 429));
             continue;
           }
           REQUIRE(r.events.size() == e.events);
-          const Sent& truth = sent.at(prefix + "-" + std::to_string(r.session) + "-0");
           REQUIRE(truth.events.size() == e.events);
           all.push_back(Compare(r, truth, e.answer_from, e.fault == "bytes"));
           // Nothing can be seen before it was sent; what is written slowly is complete before its end.

@@ -25,6 +25,13 @@ struct Done {
   std::string out, err;
 };
 
+// `poolmark load ARGUMENTS`, for a Process.
+inline std::vector<std::string> LoadArgv(const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv = {kProgram, "load"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return argv;
+}
+
 // `poolmark load ARGUMENTS`, or another command of the program.
 inline Done Poolmark(const std::vector<std::string>& arguments, const std::string& command = "load") {
   const poolmark::test::TempDir dir;

@@ -9,8 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "tests/component/load/fixture.h"
-#include "tests/component/load/process.h"
-#include "tests/component/load/program.h"
+#include "tests/component/load/plans.h"
 #include "tests/support/token_server.h"
 #include "tests/support/waiting.h"
 
@@ -23,18 +22,11 @@ using poolmark::test::WaitFor;
 
 namespace {
 
-// Writes the plan of worker 0 of 2 to <dir>/plan.json, results to <dir>/o.
-void WritePlan(const TempDir& dir, const TokenServer& server, int processes, int64_t start) {
-  const Json plan = {{"schema_version", 1},
-                     {"urls", {server.url()}},
-                     {"workload", {{"shape", "synthetic"}, {"sessions", 20}, {"input", 16}, {"output", 4}}},
-                     {"load", {{"concurrency", 8}}},
-                     {"processes", processes},
-                     {"worker", 0},
-                     {"workers", 2},
-                     {"start_at_wall_ns", start},
-                     {"out", dir / "o"}};
-  REQUIRE(AtomicWriteFile(dir / "plan.json", *DumpJson(plan)).ok());
+// The plan of worker 0 of 2, with results in <dir>/o.
+std::string WorkersPlan(const TempDir& dir, const TokenServer& server, int processes, int64_t start) {
+  Json plan = PlanOf(server, Synthetic(20), {{"concurrency", 8}}, WorkerOf(0, 2, start));
+  plan["processes"] = processes;
+  return WritePlan(dir, "o", plan);
 }
 
 std::vector<pid_t> ChildrenOf(pid_t parent) {
@@ -58,8 +50,7 @@ TEST_CASE("a planned start that is past is refused, and nothing stays", "[live]"
   TokenServer server({.tokens = 2});
   for (const int processes : {1, 2}) {
     const TempDir dir;
-    WritePlan(dir, server, processes, 1'000'000'000);
-    const Done done = Poolmark({"--plan", dir / "plan.json"});
+    const Done done = Poolmark({"--plan", WorkersPlan(dir, server, processes, 1'000'000'000)});
     INFO(processes << " processes: " << done.out << done.err);
     CHECK(done.code == 2);
     CHECK(done.err.find("in the past") != std::string::npos);
@@ -76,8 +67,7 @@ TEST_CASE("a signal before the planned start ends the load at once, with nothing
     for (const int processes : {1, 2}) {
       const TempDir dir;
       const int64_t start = (RealClock().Wall() + std::chrono::hours(5)).count();
-      WritePlan(dir, server, processes, start);
-      Process process({kProgram, "load", "--plan", dir / "plan.json"}, dir / "run");
+      Process process({kProgram, "load", "--plan", WorkersPlan(dir, server, processes, start)}, dir / "run");
       REQUIRE(WaitFor([&] { return process.out().find("\"start\"") != std::string::npos; }));
       process.Signal(signal);
       const auto code = process.Wait(30000);  // five hours, were it to wait
@@ -102,11 +92,9 @@ TEST_CASE("a load process that is killed is named with its signal, and the other
   if (NoProgram()) return;
   TokenServer server({.tokens = 2, .first = milliseconds(2)});
   const TempDir dir;
-  std::vector<std::string> argv = {kProgram, "load"};
-  for (const std::string& word :
-       Quick(server, {"-c", "4", "--duration", "600s", "--processes", "2", "--out", dir / "o"}))
-    argv.push_back(word);
-  Process process(argv, dir / "run");
+  Process process(
+      LoadArgv(Quick(server, {"-c", "4", "--duration", "600s", "--processes", "2", "--out", dir / "o"})),
+      dir / "run");
   // Each process has some two users of the four.
   REQUIRE(WaitFor([&] { return server.requests() >= 100; }));
   const std::vector<pid_t> children = ChildrenOf(process.pid());

@@ -13,8 +13,7 @@
 namespace poolmark::load::test {
 namespace {
 
-using poolmark::test::Chunk;
-using poolmark::test::ChunkedHead;
+using poolmark::test::OneToken;
 using poolmark::test::RawConnection;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
@@ -24,9 +23,7 @@ TokenServer ServerThatTires(int after) {
   return TokenServer({.answer = [after](RawConnection& connection, const std::string&, int number) {
     if (number >= after)
       return connection.Write("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno");
-    return connection.Write(
-        ChunkedHead() + Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n") +
-        "0\r\n\r\n");
+    return connection.Write(OneToken());
   }});
 }
 

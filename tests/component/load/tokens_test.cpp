@@ -1,5 +1,6 @@
 // Prompts of exact length in quick runs, as the simulated engine counts them.
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -7,13 +8,15 @@
 #include "common/base/json.h"
 #include "common/tokenizer/local.h"
 #include "tests/component/load/fixture.h"
-#include "tests/component/load/program.h"
+#include "tests/component/load/plans.h"
 #include "tests/support/shared_data.h"
 
 namespace poolmark::load::test {
 namespace {
 
+using poolmark::test::OneToken;
 using poolmark::test::Process;
+using poolmark::test::RawConnection;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
 
@@ -84,6 +87,49 @@ TEST_CASE("quick runs send prompts of exactly the length asked for where an engi
   }
 }
 
+TEST_CASE("an engine that is busy for a moment is asked again for a prompt's tokens, one that refuses is not",
+          "[live]") {
+  if (NoProgram()) return;
+  // One word is one token. The first two questions are refused in a way that may pass, the fourth is cut off.
+  std::atomic<int> counted{0}, sent{0}, always{0};
+  TokenServer server({.answer = [&](RawConnection& connection, const std::string& request, int) {
+    if (!request.starts_with("POST /tokenize")) return ++sent > 0 && connection.Write(OneToken());
+    const int number = ++counted;
+    if (always > 0 || number <= 2)
+      return connection.Write("HTTP/1.1 " + std::to_string(always > 0 ? int{always} : 503) +
+                              " No\r\nretry-after-ms: 1\r\nContent-Length: 4\r\n\r\nbusy");
+    if (number == 4) return false;
+    const auto body = ParseJson(request.substr(request.find("\r\n\r\n") + 4));
+    const std::string text = body.ok() ? body->value("prompt", "") : "";
+    const std::string count =
+        "{\"count\":" + std::to_string(std::count(text.begin(), text.end(), ' ') + 1) + "}";
+    return connection.Write("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(count.size()) +
+                            "\r\n\r\n" + count);
+  }});
+  const auto run = [&] {
+    counted = sent = 0;
+    return Poolmark({"--url", server.url(), "--tokenize-url", server.url(), "--model", "m", "--api",
+                     "completions", "--input-tokens", "20", "--output-tokens", "1", "-c", "1", "-n", "3"});
+  };
+  const Done done = run();
+  INFO(done.out << done.err);
+  CHECK(done.code == 0);
+  CHECK(done.out.find("prompt lengths are exact, counted by " + server.url() + "/tokenize") !=
+        std::string::npos);
+  CHECK(counted > 4);
+  CHECK(sent == 3);
+  // Three times in all where it may pass, once where it will not; and no load without the count.
+  for (const auto& [status, times] : {std::pair{503, 3}, {429, 3}, {404, 1}}) {
+    always = status;
+    const Done refused = run();
+    INFO(status << ": " << refused.err);
+    CHECK(refused.code == 1);
+    CHECK(refused.err.find("HTTP " + std::to_string(status) + ": busy") != std::string::npos);
+    CHECK(counted == times);
+    CHECK(sent == 0);
+  }
+}
+
 TEST_CASE("a server that counts otherwise than was said to be exact is told", "[live]") {
   if (NoProgram()) return;
   // Its usage has one token more than each prompt: a token that begins every text.
@@ -109,6 +155,46 @@ TEST_CASE("a server that counts otherwise than was said to be exact is told", "[
   CHECK(done.code == 1);
   CHECK(done.err.find("/tokenize") != std::string::npos);
   CHECK(server.requests() > before);
+}
+
+TEST_CASE("a plan's results say how its prompts got their lengths", "[live]") {
+  if (NoProgram() || !FileExists(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim")) return;
+  Engine engine;
+  TokenServer server({.tokens = 1});
+  const TempDir dir;
+  Json text = Synthetic(4), chat = Synthetic(4);
+  text["prompt"] = "text";
+  chat["api"] = "chat";
+  text["model"] = chat["model"] = "sim";
+  text["input"] = chat["input"] = 40;
+  const Json counts = {{"urls", {engine.url()}}, {"tokenize_url", engine.url()}};
+  const std::string counted = "exact, counted by " + engine.url() + "/tokenize";
+  for (const auto& [workload, more, prompt, lengths] :
+       std::vector<std::tuple<Json, Json, std::string, std::string>>{
+           {Synthetic(4), Json::object(), "ids", "exact, token ids"},
+           {text, Json::object(), "text", "estimates"},
+           {text, counts, "text", counted},
+           {chat, counts, "text", counted}}) {
+    const Done done =
+        Poolmark({"--plan", WritePlan(dir, "o", PlanOf(server, workload, {{"concurrency", 2}}, more))});
+    INFO(workload.dump() << done.out << done.err);
+    REQUIRE(done.code == 0);
+    const Json load = (*ParseJson(*ReadFile(dir / "o/load.json")))["load"];
+    CHECK(load["prompt"] == prompt);
+    CHECK(load["prompt_lengths"] == lengths);
+    if (lengths != counted) continue;
+    const auto records = ReadRecords(dir / "o/requests.jsonl.zst");
+    REQUIRE(records.ok());
+    for (const RequestRecord& record : *records) CHECK(record.input_tokens == record.planned_input_tokens);
+  }
+  // Nobody has to count token ids: a setting that would do nothing.
+  const int before = server.requests();
+  const Done ids = Poolmark({"--plan", WritePlan(dir, "ids",
+                                                 PlanOf(server, Synthetic(4), {{"concurrency", 2}},
+                                                        {{"tokenize_url", server.url()}}))});
+  CHECK(ids.code == 2);
+  CHECK(ids.err.find("its prompts are token ids, which need nobody to count them") != std::string::npos);
+  CHECK(server.requests() == before);
 }
 
 TEST_CASE("a local tokenizer counts quick runs' prompts where the build has one", "[live]") {

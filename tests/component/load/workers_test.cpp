@@ -1,24 +1,20 @@
 // Plan files and the workers of one plan: shared without overlap, merged into one result.
 #include <algorithm>
-#include <atomic>
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <thread>
 
-#include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "tests/component/load/fixture.h"
-#include "tests/component/load/process.h"
-#include "tests/component/load/program.h"
+#include "tests/component/load/plans.h"
 #include "tests/component/load/schema_keys.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/token_server.h"
 
 namespace poolmark::load::test {
 
-using poolmark::test::Process;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
 
@@ -26,23 +22,19 @@ TEST_CASE("a plan file runs a workload and tells its progress as JSON lines", "[
   if (NoProgram()) return;
   TokenServer server({.tokens = 3, .first = milliseconds(10)});
   const TempDir dir;
-  const Json plan = {{"schema_version", 1},
-                     {"urls", {server.url()}},
-                     {"workload",
-                      {{"shape", "synthetic"},
-                       {"sessions", 6},
-                       {"groups", 2},
-                       {"prefix", 32},
-                       {"turns", 3},
-                       {"input", 16},
-                       {"growth", 8},
-                       {"output", 4},
-                       {"model", "m"}}},
-                     {"load", {{"concurrency", 2}}},
-                     {"request_id_prefix", "job-1"},
-                     {"out", dir / "o"}};
-  REQUIRE(AtomicWriteFile(dir / "plan.json", *DumpJson(plan)).ok());
-  const Done done = Poolmark({"--plan", dir / "plan.json"});
+  const std::string plan = WritePlan(dir, "o",
+                                     PlanOf(server,
+                                            {{"shape", "synthetic"},
+                                             {"sessions", 6},
+                                             {"groups", 2},
+                                             {"prefix", 32},
+                                             {"turns", 3},
+                                             {"input", 16},
+                                             {"growth", 8},
+                                             {"output", 4},
+                                             {"model", "m"}},
+                                            {{"concurrency", 2}}, {{"request_id_prefix", "job-1"}}));
+  const Done done = Poolmark({"--plan", plan});
   INFO(done.out << done.err);
   REQUIRE(done.code == 0);
   std::vector<Json> events = *ParseJsonLines(done.out, "stdout");
@@ -64,20 +56,16 @@ TEST_CASE("users of an agentic plan begin within their sessions, as many as the 
   TokenServer server({.tokens = 1});
   for (const int users : {2, 4}) {
     const TempDir dir;
-    const Json plan = {{"schema_version", 1},
-                       {"urls", {server.url()}},
-                       {"workload",
-                        {{"shape", "agentic"},
-                         {"file", *shared + "/data/traces/weka_agentic_slice.jsonl"},
-                         {"token_scale", "1/64"},
-                         {"start", {0.25, 0.75}},
-                         {"model", "m"}}},
-                       {"load", {{"concurrency", users}}},
-                       {"think_scale", 0},
-                       {"max_requests", 400},
-                       {"out", dir / "o"}};
-    REQUIRE(AtomicWriteFile(dir / "plan.json", *DumpJson(plan)).ok());
-    const Done done = Poolmark({"--plan", dir / "plan.json"});
+    const std::string plan =
+        WritePlan(dir, "o",
+                  PlanOf(server,
+                         {{"shape", "agentic"},
+                          {"file", *shared + "/data/traces/weka_agentic_slice.jsonl"},
+                          {"token_scale", "1/64"},
+                          {"start", {0.25, 0.75}},
+                          {"model", "m"}},
+                         {{"concurrency", users}}, {{"think_scale", 0}, {"max_requests", 400}}));
+    const Done done = Poolmark({"--plan", plan});
     INFO(done.err);
     REQUIRE(done.code == 0);
     std::set<uint64_t> primed;
@@ -93,34 +81,14 @@ TEST_CASE("workers on several machines share a plan and merge into one result", 
   if (NoProgram()) return;
   TokenServer server({.tokens = 3, .first = milliseconds(5)});
   const TempDir dir;
-  const int64_t start = (RealClock().Wall() + seconds(2)).count();
-  std::vector<std::unique_ptr<Process>> workers;
+  const int64_t start = Soon();
+  std::map<std::string, Json> plans;
   for (int worker = 0; worker < 2; ++worker) {
-    const std::string name = "w" + std::to_string(worker);
-    const Json plan = {{"schema_version", 1},
-                       {"urls", {server.url()}},
-                       {"workload",
-                        {{"shape", "synthetic"},
-                         {"sessions", 21},
-                         {"turns", 2},
-                         {"input", 16},
-                         {"output", 4},
-                         {"model", "m"}}},
-                       {"load", {{"concurrency", 5}}},
-                       {"loops", 2},
-                       {"worker", worker},
-                       {"workers", 2},
-                       {"start_at_wall_ns", start},
-                       {"out", dir / name}};
-    REQUIRE(AtomicWriteFile(dir / (name + ".json"), *DumpJson(plan)).ok());
-    workers.push_back(std::make_unique<Process>(
-        std::vector<std::string>{kProgram, "load", "--plan", dir / (name + ".json")}, dir / name + "-run"));
+    Json plan = PlanOf(server, Synthetic(21, 2), {{"concurrency", 5}}, WorkerOf(worker, 2, start));
+    plan["loops"] = 2;
+    plans["w" + std::to_string(worker)] = plan;
   }
-  for (const auto& worker : workers) {
-    const auto code = worker->Wait(30000);
-    INFO(worker->err() << worker->out());
-    REQUIRE(code == 0);
-  }
+  RunPlans(dir, plans);
   CHECK(server.max_in_flight() == 5);
   CHECK(server.requests() == 42);
   CHECK(server.ids().size() == 42);
@@ -130,6 +98,7 @@ TEST_CASE("workers on several machines share a plan and merge into one result", 
   const Json summary = *ParseJson(merged.out);
   CHECK(summary["ok"] == 42);
   CHECK(summary["load"]["parts"].size() == 2);
+  CHECK(summary["client"]["max_in_flight"] == 5);
   CHECK(summary["load"]["load"]["concurrency"] == 5);
   CheckKeys(*ParseJson(*ReadFile(dir / "all/load.json")),
             *ParseJson(*ReadFile(poolmark::test::Source("docs/schemas/load.schema.json"))), "load.json");
@@ -156,40 +125,26 @@ TEST_CASE("workers with different numbers of loops share a load without overlap 
   for (const Json& level : {Json{{"concurrency", 7}}, Json{{"rate", 200}, {"arrivals", "constant"}}}) {
     TokenServer server({.tokens = 2, .first = milliseconds(2)});
     const TempDir dir;
-    const int64_t start = (RealClock().Wall() + seconds(2)).count();
-    std::vector<std::unique_ptr<Process>> workers;
+    const int64_t start = Soon();
+    std::map<std::string, Json> plans;
     for (int worker = 0; worker < 3; ++worker) {
-      const std::string name = "w" + std::to_string(worker);
-      const Json plan = {
-          {"schema_version", 1},
-          {"urls", {server.url()}},
-          {"workload",
-           {{"shape", "synthetic"}, {"sessions", 60}, {"turns", 2}, {"input", 16}, {"output", 4}}},
-          {"load", level},
-          {"loops", worker + 1},
-          {"worker", worker},
-          {"workers", 3},
-          {"start_at_wall_ns", start},
-          {"out", dir / name}};
-      REQUIRE(AtomicWriteFile(dir / (name + ".json"), *DumpJson(plan)).ok());
-      workers.push_back(std::make_unique<Process>(
-          std::vector<std::string>{kProgram, "load", "--plan", dir / (name + ".json")}, dir / name + "-run"));
+      Json plan = PlanOf(server, Synthetic(60, 2), level, WorkerOf(worker, 3, start));
+      plan["loops"] = worker + 1;
+      plans["w" + std::to_string(worker)] = plan;
     }
-    for (const auto& worker : workers) {
-      const auto code = worker->Wait(60000);
-      INFO(worker->err() << worker->out());
-      REQUIRE(code == 0);
-    }
+    RunPlans(dir, plans);
     INFO(level.dump());
     if (level.contains("concurrency")) {
       CHECK(server.max_in_flight() == 7);
       CHECK(server.requests() == 120);
     }
     CHECK(server.ids().size() == static_cast<size_t>(server.requests()));  // no request twice
-    const Done merged =
-        Poolmark({"--merge", dir / "w0," + (dir / "w2") + "," + (dir / "w1"), "--out", dir / "all"});
+    const Done merged = Poolmark(
+        {"--merge", dir / "w0," + (dir / "w2") + "," + (dir / "w1"), "--out", dir / "all", "-o", "json"});
     INFO(merged.err);
-    CHECK(merged.code == 0);
+    REQUIRE(merged.code == 0);
+    CHECK((*ParseJson(merged.out))["client"]["max_in_flight"] ==
+          MostInFlight(*ReadRecords(dir / "all/requests.jsonl.zst")));
   }
 }
 
@@ -197,26 +152,14 @@ TEST_CASE("a merge refuses what is not one load", "[live]") {
   if (NoProgram()) return;
   TokenServer server({.tokens = 2, .first = milliseconds(2)});
   const TempDir dir;
-  const int64_t start = (RealClock().Wall() + seconds(2)).count();
   // Two workers of a load, worker 1 of another plan, and worker 1 with another start; then a load of its own.
-  std::vector<std::unique_ptr<Process>> workers;
+  const int64_t start = Soon();
+  std::map<std::string, Json> plans;
   for (const auto& [name, worker, sessions, later] :
-       {std::tuple{"w0", 0, 6, 0}, {"w1", 1, 6, 0}, {"other", 1, 8, 0}, {"later", 1, 6, 1}}) {
-    const Json plan = {
-        {"schema_version", 1},
-        {"urls", {server.url()}},
-        {"workload", {{"shape", "synthetic"}, {"sessions", sessions}, {"input", 16}, {"output", 4}}},
-        {"load", {{"concurrency", 2}}},
-        {"worker", worker},
-        {"workers", 2},
-        {"start_at_wall_ns", start + later * 1'000'000'000},
-        {"out", dir / name}};
-    REQUIRE(AtomicWriteFile(dir / (std::string(name) + ".json"), *DumpJson(plan)).ok());
-    workers.push_back(std::make_unique<Process>(
-        std::vector<std::string>{kProgram, "load", "--plan", dir / (std::string(name) + ".json")},
-        dir / (std::string(name) + "-run")));
-  }
-  for (const auto& worker : workers) REQUIRE(worker->Wait(60000) == 0);
+       {std::tuple{"w0", 0, 6, 0}, {"w1", 1, 6, 0}, {"other", 1, 8, 0}, {"later", 1, 6, 1}})
+    plans[name] = PlanOf(server, Synthetic(sessions), {{"concurrency", 2}},
+                         WorkerOf(worker, 2, start + later * 1'000'000'000));
+  RunPlans(dir, plans);
   REQUIRE(Poolmark(Quick(server, {"-c", "1", "-n", "4", "--out", dir / "quick"})).code == 0);
   const std::string before = *ReadFile(dir / "w0/load.json");
   for (const auto& [inputs, out, expected] :
