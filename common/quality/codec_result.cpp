@@ -198,8 +198,8 @@ void ReadSettingsOf(Fields& top, Summary* s) {
     plan.erase(key);
   }
   Result<std::string> text = WriteJson(plan);
-  if (text.ok()) s->settings_json = *std::move(text);
   top.Adopt(text.status());
+  if (text.ok()) s->settings_json = *std::move(text);
 }
 
 void ReadArmsOf(Fields& top, Summary* s) {

@@ -27,7 +27,7 @@ double RoundTo4(double seconds) {
 
 std::string ApiBase(std::string url) {
   while (!url.empty() && url.back() == '/') url.pop_back();
-  if (url.find("://") == url.npos && !url.starts_with("unix:")) url = "http://" + url;
+  if (url.find("://") == url.npos && !url.starts_with("unix:")) url.insert(0, "http://");
   if (!url.ends_with("/v1")) url += "/v1";
   return url;
 }
