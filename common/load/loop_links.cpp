@@ -81,7 +81,6 @@ void Loop::FailConnect(Link* link) {
   RequestRecord record = NewRecord(*request, link->target);
   record.started = record.sent = std::max(opened, std::min(request->due, now_));
   if (!CountMeasured(&*request, record.window_time())) return Drop(*request);
-  record.connect = now_ - opened;
   record.end = now_;
   record.outcome = cut_ ? Outcome::kCancelled : Outcome::kConnect;
   record.error = !cut_ ? why : request->attempt > 1 ? kCutBetweenAttempts : kCutUnsent;

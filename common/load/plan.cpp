@@ -202,6 +202,7 @@ void ReadSlo(const Json& json, const std::string& where, Errors* errors, std::op
   const auto limit = [&](const char* key, std::optional<Nanoseconds>* out) {
     Nanoseconds value{0};
     if (!keys.Duration(key, &value)) return;
+    if (value <= Nanoseconds(0)) keys.Bad(key, "it is not above 0", "no request could meet it");
     *out = value;
     text += (text.empty() ? "" : ",") + std::string(key) + "=" + FormatDuration(value);
   };

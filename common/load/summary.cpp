@@ -140,7 +140,7 @@ void AddNotes(const LoadOptions& options, Summary* summary) {
   const ClientFigures& client = summary->client;
   std::vector<std::string>& notes = summary->notes;
   const auto count = [](uint64_t n) { return std::to_string(n); };
-  if (!client.lateness_p99_ms.has_value())
+  if (!client.lateness_p99_ms.has_value() && client.bytes_in > 0)
     notes.push_back("the sockets gave no kernel receive stamps: the client's own lateness is not measured");
   if (summary->with_counted_tokens > 0) {
     notes.push_back("the server sent no usage for " + count(summary->with_counted_tokens) +
@@ -343,6 +343,9 @@ Result<Slo> ParseSlo(std::string_view text) {
     }
     if (limit->has_value()) return twice(key);
     POOLMARK_ASSIGN_OR_RETURN(*limit, ParseDuration(part.substr(equals + 1)));
+    if (**limit <= Nanoseconds(0))
+      return InvalidInput("slo '" + std::string(text) + "'", std::string(key) + " is not above 0",
+                          "no request could meet it");
   }
   if (!slo.ttft.has_value() && !slo.time_per_output_token.has_value() && !slo.latency.has_value()) {
     return InvalidInput("slo '" + std::string(text) + "'", "it sets no limit",

@@ -203,7 +203,8 @@ std::string SummaryText(const Summary& s) {
   }
   add("tokens              %s, %llu out\n\n", InputTokens(s).c_str(),
       static_cast<unsigned long long>(s.output_tokens));
-  add("%-26s %10s %10s %10s %10s %10s\n", "milliseconds", "mean", "P50", "P90", "P99", "max");
+  const bool some_times = s.ttft.has_value() || s.connect.has_value();
+  if (some_times) add("%-26s %10s %10s %10s %10s %10s\n", "milliseconds", "mean", "P50", "P90", "P99", "max");
   const auto row = [&](const char* name, const std::optional<Distribution>& d) {
     if (d.has_value())
       add("%-26s %10.3f %10.3f %10.3f %10.3f %10.3f%s\n", name, d->mean, d->p50, d->p90, d->p99, d->max,
@@ -218,11 +219,13 @@ std::string SummaryText(const Summary& s) {
   row("inter-token latency", s.gap);
   row("request latency", s.latency);
   row("connection set-up", s.connect);
-  add("(from the %s to the first and to the last output of any kind; per token: between these two, over the "
-      "tokens after the first event)\n",
-      s.client.schedule_error_p50_ms.has_value() ? "intended send" : "last byte sent");
+  if (s.ttft.has_value())
+    add("TTFT and latency count from the %s; time per token is (last - first output) / (tokens after the "
+        "first "
+        "event)\n",
+        s.client.schedule_error_p50_ms.has_value() ? "intended send" : "last byte sent");
   const ClientFigures& c = s.client;
-  out += "\nthis client         ";
+  out += (some_times ? "\n" : "") + std::string("this client         ");
   if (c.lateness_p99_ms.has_value())
     add("lateness P50 %.3f, P99 %.3f, max %.3f ms; ", *c.lateness_p50_ms, *c.lateness_p99_ms,
         *c.lateness_max_ms);

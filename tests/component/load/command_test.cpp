@@ -34,7 +34,7 @@ TEST_CASE("a quick run prints its summary as text and as JSON", "[live]") {
   CHECK(text.code == 0);
   CHECK(text.out.find("40 in the window, 40 ok, 0 failed") != std::string::npos);
   CHECK(text.out.find("time to first token") != std::string::npos);
-  CHECK(text.out.find("(from the last byte sent to the first and to the last output") != std::string::npos);
+  CHECK(text.out.find("TTFT and latency count from the last byte sent;") != std::string::npos);
   CHECK(text.out.find("prompt lengths are estimates") != std::string::npos);
   CHECK(ReadRecords(dir / "o/requests.jsonl.zst")->size() == 40);
   const Done json =
@@ -52,6 +52,17 @@ TEST_CASE("a quick run prints its summary as text and as JSON", "[live]") {
   CHECK(summary["client"]["schedule_error_ms"]["p99"].is_number());
   CHECK(summary["definitions"]["ttft_ms"].is_string());
   CHECK(server.bodies().back().find("\"prompt\":[") != std::string::npos);
+  const Done open = Poolmark(Quick(server, {"--rate", "200", "-n", "5"}));
+  CHECK(open.out.find("TTFT and latency count from the intended send;") != std::string::npos);
+  // Where nothing was answered there is no table without lines.
+  TokenServer down({.answer = [](poolmark::test::RawConnection& connection, const std::string&, int) {
+    return connection.Write("HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n");
+  }});
+  const Done none =
+      Poolmark(Quick(down, {"-c", "1", "-n", "2", "--retry-attempts", "2", "--retry-on", "5xx"}));
+  INFO(none.out << none.err);
+  CHECK(none.code == 1);
+  CHECK(none.out.find("milliseconds") == std::string::npos);
 }
 
 TEST_CASE("wrong use ends with 2 and says what to do", "[live]") {

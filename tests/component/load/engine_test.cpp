@@ -252,6 +252,9 @@ TEST_CASE("silence, endless answers, refused and lost connections end within the
   CHECK(Count(refused, Outcome::kConnect) == 2);
   CHECK(refused.records[0].error.find("refused") != std::string::npos);
   CHECK(refused.result.summary.client.max_in_flight == 0);
+  // No connection was set up, and so none took a time.
+  CHECK_FALSE(refused.records[0].connect.has_value());
+  CHECK_FALSE(refused.result.summary.connect.has_value());
 
   TokenServer resets({.answer = [](RawConnection& connection, const std::string&, int) {
     connection.Write(ChunkedHead() + Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"));

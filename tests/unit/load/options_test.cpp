@@ -18,6 +18,7 @@ TEST_CASE("an objective gives each limit once") {
     REQUIRE_FALSE(slo.ok());
     CHECK(slo.status().message().find("given twice") != std::string::npos);
   }
+  for (const char* never : {"ttft=0s", "ttft=1s,tpot=0ms"}) CHECK_FALSE(ParseSlo(never).ok());
 }
 
 TEST_CASE("a closed loop has a connection for each user of a process, or is refused") {

@@ -138,6 +138,7 @@ TEST_CASE("a setting of a plan that would do nothing, or is null, is refused by 
            {closed, R"(,"retry":{"pause":"1s"})", "p.retry.pause: it belongs to attempts above 1"},
            {closed, R"(,"slo":{})", "p.slo: it sets no limit"},
            {closed, R"(,"slo":{"name":"x","share":0.5})", "p.slo: it sets no limit"},
+           {closed, R"(,"slo":{"ttft":0})", "p.slo.ttft: it is not above 0"},
            {closed, R"(,"slo":[])", "p.slo: it is no object"},
            {closed, R"(,"slo":{"name":"","ttft":1})", "p.slo.name: it is empty"},
            {closed, R"(,"ca_file":"ca.pem")", "p.ca_file: it belongs to an https URL"},
