@@ -1,5 +1,6 @@
 #include "agent/process/allow_list.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <yaml-cpp/yaml.h>
@@ -111,6 +112,72 @@ AllowedExecutable ReadExecutable(Reader* reader, const std::string& name, const 
     }
   }
   return executable;
+}
+
+// Whether the engines' user could exchange what lies in this directory.
+bool CanExchange(const struct stat& facts, std::optional<unsigned> uid, std::optional<unsigned> gid) {
+  if (uid && *uid != geteuid() && facts.st_uid == *uid) return true;
+  if ((facts.st_mode & S_ISVTX) != 0) return false;  // entries of others stay, and those of the user are seen
+  if ((facts.st_mode & S_IWOTH) != 0) return true;
+  return uid && *uid != geteuid() && gid && facts.st_gid == *gid && (facts.st_mode & S_IWGRP) != 0;
+}
+
+// Goes from / down to `real` (a path without links) and says what is wrong with the way.
+Status CheckWay(const std::string& source, const std::string& real, std::optional<unsigned> uid,
+                std::optional<unsigned> gid) {
+  int here = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  std::string path;
+  Status status = absl::OkStatus();
+  for (const auto& part : absl::StrSplit(real.substr(1), '/', absl::SkipEmpty())) {
+    struct stat facts;
+    if (here < 0 || fstat(here, &facts) != 0) {
+      status = FromErrno(source, "look at the way to the mount", errno);
+      break;
+    }
+    if (!S_ISDIR(facts.st_mode)) {
+      status = NotFound(source, absl::StrCat("'", path, "' is no directory"));
+      break;
+    }
+    if (CanExchange(facts, uid, gid)) {
+      status =
+          NotAllowed(source,
+                     absl::StrCat("mount '", source, "': engines can write in '", path.empty() ? "/" : path,
+                                  "', so that a link could take the place of '", part, "'"),
+                     "mount that directory whole, or give it to another user");
+      break;
+    }
+    absl::StrAppend(&path, "/", part);
+    int next = openat(here, std::string(part).c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    const int why = errno;
+    close(here);
+    here = next;
+    if (next < 0) {
+      status = why == ENOENT ? NotFound(source, absl::StrCat("there is no '", path, "' on this machine"),
+                                        "make it, or correct the stack's 'mounts:'")
+                             : FromErrno(source, "look at the way to the mount", why);
+      break;
+    }
+    if (fstat(next, &facts) == 0 && S_ISLNK(facts.st_mode)) {
+      status = NotAllowed(source, absl::StrCat("mount '", source, "' goes through the link '", path, "'"),
+                          "name what the link points to");
+      break;
+    }
+  }
+  if (here >= 0) close(here);
+  return status;
+}
+
+Result<std::string> ResolveMount(const std::string& place, const std::string& source,
+                                 std::optional<unsigned> uid, std::optional<unsigned> gid) {
+  // Links up to the place itself are the administrator's.
+  std::unique_ptr<char, void (*)(void*)> real(realpath(place.c_str(), nullptr), std::free);
+  if (real == nullptr) {
+    return NotFound(source, absl::StrCat("there is no '", place, "' on this machine"),
+                    "make it, or correct 'mounts:'");
+  }
+  const std::string resolved = absl::StrCat(real.get(), source.substr(place.size()));
+  POOLMARK_RETURN_IF_ERROR(CheckWay(source, resolved, uid, gid));
+  return resolved;
 }
 
 }  // namespace
@@ -245,15 +312,20 @@ Result<std::string> AllowList::ContainerTool(const std::string& name) const {
                     absl::StrCat("add below 'containers:' the line \"  ", name, ": ", Guess(name), "\""));
 }
 
-Status AllowList::Mount(const std::string& source) const {
+Result<std::string> AllowList::Mount(const std::string& source, std::optional<unsigned> uid,
+                                     std::optional<unsigned> gid) const {
   if (!IsPlainAbsolute(source)) {
     return NotAllowed(where_, absl::StrCat("mount '", source, "' is no plain absolute path"), "");
   }
+  const std::string* best = nullptr;
   for (const std::string& place : mounts_) {
-    if (IsBelow(source, place)) return absl::OkStatus();
+    if (IsBelow(source, place) && (best == nullptr || place.size() > best->size())) best = &place;
   }
-  return NotAllowed(where_, absl::StrCat("mounting '", source, "' is not allowed on this machine"),
-                    absl::StrCat("add below 'mounts:' the line \"  - ", source, "\""));
+  if (best == nullptr) {
+    return NotAllowed(where_, absl::StrCat("mounting '", source, "' is not allowed on this machine"),
+                      absl::StrCat("add below 'mounts:' the line \"  - ", source, "\""));
+  }
+  return ResolveMount(*best, source, uid, gid);
 }
 
 Status AllowList::Device(const std::string& device) const {

@@ -16,6 +16,7 @@
 //   ports: [8000]                    # of engines that run already (launch: attach): may be probed
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -46,8 +47,13 @@ class AllowList {
   Status Image(const std::string& image) const;
   // The path of "docker" or "podman".
   Result<std::string> ContainerTool(const std::string& name) const;
-  // `source` is one of the allowed places or lies below one.
-  Status Mount(const std::string& source) const;
+  // What to mount for `source`, which is one of the allowed places or lies below one: its path with the links
+  // of the administrator's place resolved. Below the place no link is followed, and no directory on the way
+  // may be one in which the engines' user could put a link between this look and the mount (checked only for
+  // a user that is not the agent's own: that one could write everything anyway). It must exist, for a
+  // container client would make it.
+  Result<std::string> Mount(const std::string& source, std::optional<unsigned> uid,
+                            std::optional<unsigned> gid) const;
   Status Device(const std::string& device) const;
   bool MayProbe(uint16_t port) const { return ports_.count(port) != 0; }
   std::vector<std::string> names() const;

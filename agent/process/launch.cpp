@@ -176,10 +176,18 @@ class ContainerBackend final : public Backend {
       if (!form)
         return InvalidInput(spec.id, absl::StrCat("mount '", mount, "'"),
                             "write source:target or source:target:ro");
-      if (!absl::StartsWith(parts[0] + "/", place.work_dir + "/") || absl::StrContains(parts[0], "..")) {
-        POOLMARK_RETURN_IF_ERROR(allow.Mount(parts[0]));
+      // The work directory lies where only the agent can exchange it. Below it engines could put a link to
+      // anywhere in the place of what the container client then mounts, as root and after our look.
+      if (parts[0] != place.work_dir) {
+        if (absl::StartsWith(parts[0], place.work_dir + "/")) {
+          return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "not_allowed", spec.id,
+                                absl::StrCat("mount '", mount, "' is of a part of the work directory"),
+                                absl::StrCat("the container has the whole of it already, at ", place.work_dir,
+                                             ": name the file there")});
+        }
+        POOLMARK_ASSIGN_OR_RETURN(parts[0], allow.Mount(parts[0], place.uid, place.gid));
       }
-      argv->insert(argv->end(), {"--volume", mount});
+      argv->insert(argv->end(), {"--volume", absl::StrJoin(parts, ":")});
     }
     return absl::OkStatus();
   }

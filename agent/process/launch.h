@@ -1,8 +1,8 @@
 // From what a job asks for to what the guard is told to start, checked against this machine's allow-list.
 // One interface, three ways: a plain process, and containers by docker or podman, whose command-line client
 // runs in the foreground as the process (its output is the log, its exit code the container's), so that
-// logs, exit codes and the ledger work alike for all three. Pure but for reading secrets and files' digests;
-// thread-safe.
+// logs, exit codes and the ledger work alike for all three. Pure but for reading secrets, files' digests and
+// the way to what is mounted; thread-safe.
 #pragma once
 #include <map>
 #include <memory>

@@ -28,7 +28,7 @@ TEST_CASE("an allow-list permits what it names and nothing else") {
   std::string digest = Sha256Hex("#!/bin/sh\n");
   std::string yaml =
       "version: 1\nexecutables:\n  sh: /bin/sh\n  tool: {path: " + (dir / "tool") + ", sha256: " + digest +
-      "}\nimages: [vllm/vllm-openai@sha256:aa]\ncontainers: {docker: /usr/bin/docker}\nmounts: [/models]\n"
+      "}\nimages: [vllm/vllm-openai@sha256:aa]\ncontainers: {docker: /usr/bin/docker}\nmounts: [/usr]\n"
       "devices: [/dev/infiniband, /dev/kfd]\nports: [8000]\n";
   auto list = AllowList::Parse(yaml, "allow.yaml");
   REQUIRE(list.ok());
@@ -52,10 +52,10 @@ TEST_CASE("an allow-list permits what it names and nothing else") {
   CHECK(Says(list->Image("vllm/vllm-openai:latest"), "has no digest"));
   CHECK(*list->ContainerTool("docker") == "/usr/bin/docker");
   CHECK(Says(list->ContainerTool("podman").status(), "podman: "));
-  CHECK(list->Mount("/models").ok());
-  CHECK(list->Mount("/models/llama").ok());
-  for (const char* bad : {"/modelsx", "/models/../etc", "/", "models", "/var/run/docker.sock", "/models/"})
-    CHECK_FALSE(list->Mount(bad).ok());
+  CHECK(*list->Mount("/usr", {}, {}) == "/usr");
+  CHECK(*list->Mount("/usr/share", {}, {}) == "/usr/share");
+  for (const char* bad : {"/usrx", "/usr/../etc", "/", "usr", "/var/run/docker.sock", "/usr/"})
+    CHECK_FALSE(list->Mount(bad, {}, {}).ok());
   CHECK(list->Device("/dev/infiniband/uverbs0").ok());
   CHECK(list->Device("/dev/kfd:/dev/kfd:rw").ok());
   CHECK_FALSE(list->Device("/dev/sda").ok());

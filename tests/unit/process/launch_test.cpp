@@ -1,5 +1,8 @@
 #include "agent/process/launch.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -15,11 +18,12 @@ using poolmark::test::TempDir;
 
 namespace {
 
-AllowList Allowed() {
+AllowList Allowed(const std::string& models = "/usr") {
   auto list = AllowList::Parse(
       "version: 1\nexecutables: {sh: /bin/sh}\nimages: [vllm@sha256:aa]\ncontainers: {docker: "
       "/usr/bin/docker, podman: /usr/bin/podman}\n"
-      "mounts: [/models]\ndevices: [/dev/infiniband, /dev/kfd, /dev/dri]\n",
+      "mounts: [" +
+          models + "]\ndevices: [/dev/infiniband, /dev/kfd, /dev/dri]\n",
       "allow.yaml");
   REQUIRE(list.ok());
   return *list;
@@ -37,7 +41,7 @@ LaunchSpec Container(BackendKind kind) {
   spec.argv = {"--model", "m"};
   spec.env = {{"PYTHONHASHSEED", "0"}};
   spec.gpus = {0, 1};
-  spec.mounts = {"/models/llama:/model:ro"};
+  spec.mounts = {"/usr/share:/model:ro"};
   return spec;
 }
 
@@ -65,7 +69,7 @@ TEST_CASE("a container gets what it was allowed and no privileges") {
   CHECK(HasPair(argv, "--security-opt", "no-new-privileges"));
   CHECK(HasPair(argv, "--restart", "no"));
   CHECK(HasPair(argv, "--gpus", "\"device=0,1\""));
-  CHECK(HasPair(argv, "--volume", "/models/llama:/model:ro"));
+  CHECK(HasPair(argv, "--volume", "/usr/share:/model:ro"));
   CHECK(HasPair(argv, "--env", "PYTHONHASHSEED"));
   CHECK(HasPair(argv, "--env", "POOLMARK_RUN"));
   CHECK(std::find(argv.begin(), argv.end(), "--privileged") == argv.end());
@@ -99,14 +103,67 @@ TEST_CASE("what a container must not get is refused") {
   CHECK(refused([](LaunchSpec* spec) { spec->image = "vllm:latest"; }));
   CHECK(refused([](LaunchSpec* spec) { spec->image = "--privileged"; }));
   CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/etc:/etc"}; }));
-  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/models/../etc:/etc"}; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/usr/../etc:/etc"}; }));
   CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/srv/job/../../etc:/etc"}; }));
-  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/models:/m:rw,exec"}; }));
+  CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/usr:/m:rw,exec"}; }));
   CHECK(refused([](LaunchSpec* spec) { spec->mounts = {"/var/run/docker.sock:/var/run/docker.sock"}; }));
   CHECK(refused([](LaunchSpec* spec) { spec->devices = {"/dev/mem"}; }));
   CHECK(refused([](LaunchSpec* spec) { spec->env["DOCKER_HOST"] = "tcp://x"; }));
   CHECK(refused([](LaunchSpec* spec) { spec->env["A B"] = "x"; }));
   CHECK(refused([](LaunchSpec* spec) { spec->env["POOLMARK_RUN"] = "x"; }));
+}
+
+TEST_CASE("a mount goes through no link that a job could have made") {
+  TempDir dir;
+  const std::string models = dir / "models", work = dir / "job";
+  for (const std::string& made : {models + "/llama", work + "/tmp"}) REQUIRE(MakeDirs(made).ok());
+  REQUIRE(AtomicWriteFile(work + "/config.json", "{}").ok());
+  for (const auto& [link, target] : {std::pair<std::string, std::string>{work + "/x", "/"},
+                                     {work + "/tmp/x", "/etc"},
+                                     {models + "/x", "/"},
+                                     {models + "/llama/x", "../llama"},
+                                     {dir / "place", models}}) {
+    REQUIRE(symlink(target.c_str(), link.c_str()) == 0);
+  }
+  LaunchPlace place = Place();
+  place.work_dir = work;
+  auto volume = [&](const std::string& mount, const std::string& allowed) -> Result<std::string> {
+    LaunchSpec spec = Container(BackendKind::kDocker);
+    spec.mounts = {mount};
+    auto record = MakeBackend(BackendKind::kDocker)->Compose(spec, place, Allowed(allowed), Secrets("", ""));
+    POOLMARK_RETURN_IF_ERROR(record.status());
+    std::vector<std::string> argv = record->All("argv");
+    std::string last;
+    for (size_t i = 0; i + 1 < argv.size(); ++i) {
+      if (argv[i] == "--volume") last = argv[i + 1];
+    }
+    return last;
+  };
+  auto code = [&](const std::string& mount) { return ErrorOf(volume(mount, models).status()).code; };
+  // Of the work directory only the whole: what lies in it can be exchanged until it is mounted.
+  CHECK(code(work + "/x:/host") == "not_allowed");
+  CHECK(code(work + "/tmp/x:/host") == "not_allowed");
+  CHECK(code(work + "/config.json:/config.json:ro") == "not_allowed");
+  CHECK(code(work + "/x/etc:/host") == "not_allowed");
+  CHECK(*volume(work + ":/work", models) == work + ":/work");
+  // Of what the administrator allows, whatever is no link.
+  CHECK(*volume(models + "/llama:/m:ro", models) == models + "/llama:/m:ro");
+  CHECK(code(models + "/x:/m") == "not_allowed");
+  CHECK(code(models + "/x/etc:/m") == "not_allowed");
+  CHECK(code(models + "/llama/x:/m") == "not_allowed");
+  CHECK(volume(models + "/absent:/m", models).status().code() == absl::StatusCode::kNotFound);
+  // The administrator's own link: resolved before the container client sees it.
+  CHECK(*volume((dir / "place") + "/llama:/m", dir / "place") == models + "/llama:/m");
+  // A directory in which engines may write: as a whole, but nothing in it.
+  REQUIRE(chmod(models.c_str(), 0777) == 0);
+  CHECK(code(models + "/llama:/m") == "not_allowed");
+  CHECK(*volume(models + ":/m", models) == models + ":/m");
+  REQUIRE(chmod(models.c_str(), 0755) == 0);
+  place.uid = geteuid() + 1;
+  place.gid = getegid();
+  CHECK(volume(models + "/llama:/m", models).ok());
+  REQUIRE(chmod(models.c_str(), 0775) == 0);
+  CHECK(code(models + "/llama:/m") == "not_allowed");
 }
 
 TEST_CASE("a plain process gets its words as they are and its secrets by environment", "[C12]") {
