@@ -7,6 +7,7 @@
 #include "cli/output/exit_code.h"
 #include "cli/output/table.h"
 #include "cli/output/terminal.h"
+#include "common/base/secrets.h"
 #include "common/base/version.h"
 #include "common/workload/keys.h"
 
@@ -58,6 +59,7 @@ int WrongUse(const Error& error, Format format) {
 }
 
 int Main(int argc, char** argv) {
+  LearnRedactions();
   CLI::App app("Measures what a distributed KV cache is worth on your machines.", "poolmark");
   app.set_version_flag("--version", std::string(Version()));
   app.require_subcommand(1);

@@ -8,6 +8,7 @@
 #include "agent/guard/log_store.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/base/secrets.h"
 #include "common/base/time_format.h"
 
 namespace poolmark::agent {
@@ -200,7 +201,7 @@ void ActiveRun::Mark(const std::string& id, const std::string& state, const std:
   auto reply = Ask(Record("mark")
                        .Add("id", id)
                        .Add("state", state)
-                       .Add("message", message)
+                       .Add("message", Redacted(message))
                        .Add("after_ns", after.count()));
   if (!reply.ok()) {
     Log(LogLevel::kWarning, "process.mark",

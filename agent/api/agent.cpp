@@ -1,6 +1,7 @@
 #include "agent/api/agent.h"
 
 #include <pwd.h>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "agent/api/registration.h"
@@ -24,13 +25,15 @@ struct User {
   std::optional<unsigned> gid;
 };
 
-Result<User> FindUser(const std::string& name) {
-  if (name.empty()) return User{};
-  const passwd* entry = getpwnam(name.c_str());  // before any thread is started
-  if (entry == nullptr) {
-    return NotFound("agent.yaml run_as", absl::StrCat("there is no user '", name, "'"),
-                    "make it, or remove run_as");
-  }
+Result<User> FindUser(const AgentConfig& config) {
+  // Before any thread is started.
+  POOLMARK_ASSIGN_OR_RETURN(std::string name, EnginesUser(config, geteuid(), [](const std::string& user) {
+                              return getpwnam(user.c_str()) != nullptr;
+                            }));
+  const passwd* entry = name.empty() ? nullptr : getpwnam(name.c_str());
+  if (geteuid() == 0 && (entry == nullptr || entry->pw_uid == 0))
+    Log(LogLevel::kWarning, "agent.engines_are_root", {{"means", "jobs can do anything on this machine"}});
+  if (entry == nullptr || entry->pw_uid == geteuid()) return User{};
   return User{entry->pw_uid, entry->pw_gid};
 }
 
@@ -90,7 +93,7 @@ Result<std::unique_ptr<Agent>> Agent::Start(AgentConfig config) {
       return NotFound("agent.yaml directories", absl::StrCat("'", place, "' does not exist"),
                       "make it, or remove the line");
   }
-  POOLMARK_ASSIGN_OR_RETURN(User user, FindUser(config.run_as));
+  POOLMARK_ASSIGN_OR_RETURN(User user, FindUser(config));
 
   std::unique_ptr<Agent> agent(new Agent());
   State& state = *agent->state_;

@@ -139,6 +139,20 @@ Result<AgentConfig> LoadAgentConfig(const std::string& path) {
   return ParseAgentConfig(text, path);
 }
 
+Result<std::string> EnginesUser(const AgentConfig& config, unsigned agent_uid,
+                                const std::function<bool(const std::string& user)>& exists) {
+  if (!config.run_as.empty()) {
+    if (exists(config.run_as)) return config.run_as;
+    return NotFound("agent.yaml run_as", absl::StrCat("there is no user '", config.run_as, "'"),
+                    "make it, or name another one");
+  }
+  if (agent_uid != 0) return std::string();
+  if (exists(kEnginesUser)) return std::string(kEnginesUser);
+  return Precondition("agent.yaml run_as", "the agent is root, and nothing says as which user engines run",
+                      absl::StrCat("make the user '", kEnginesUser, "' (useradd --system ", kEnginesUser,
+                                   ") or name another one; 'run_as: root' if jobs may do anything here"));
+}
+
 Status CompleteConfig(AgentConfig* config) {
   if (config->tls_dir.empty()) config->tls_dir = config->state_dir + "/tls";
   if (config->guard.empty()) {

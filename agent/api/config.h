@@ -1,5 +1,6 @@
 // agent.yaml: how one machine's agent is set up. Read once at start. Values.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ struct AgentConfig {
   std::string allow_file = "/etc/poolmark/allow.yaml";
   std::string secrets_dir = "/etc/poolmark/secrets";
   std::string guard;   // empty: poolmark-guard beside this program
-  std::string run_as;  // user that engines run as; empty: the agent's own
+  std::string run_as;  // user that engines run as; see EnginesUser
   std::string catalogue_dir = "/usr/share/poolmark/catalogue";
   std::string exporters_file;                    // empty: own readers only
   Nanoseconds grace = std::chrono::seconds(30);  // SIGTERM to SIGKILL when a lease runs out
@@ -34,6 +35,12 @@ struct AgentConfig {
 // All errors at once, with line and column; unknown keys are errors with a suggestion.
 Result<AgentConfig> ParseAgentConfig(std::string_view yaml, const std::string& where);
 Result<AgentConfig> LoadAgentConfig(const std::string& path);
+inline constexpr char kEnginesUser[] = "poolmark-run";  // made by the package
+// Who engines run as: `run_as`; empty: the agent's own user, but for an agent that is root kEnginesUser.
+// Engines that are root could rewrite ledgers, logs and the allow-list, so an agent that is root refuses to
+// start when there is no such user, until somebody writes `run_as: root`. An empty answer: the agent's own.
+Result<std::string> EnginesUser(const AgentConfig& config, unsigned agent_uid,
+                                const std::function<bool(const std::string& user)>& exists);
 // Fills what depends on other values and makes paths absolute.
 Status CompleteConfig(AgentConfig* config);
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/api/guard_spawner.h"
 #include "common/base/json.h"
+#include "common/base/secrets.h"
 #include "common/base/units.h"
 
 namespace poolmark::agent {
@@ -88,7 +89,7 @@ v1::ProcessStatus StatusOf(const guard::Record& record) {
   if (auto code = record.Signed("code")) status.set_exit_code(static_cast<int32_t>(*code));
   if (auto signal = record.Signed("signal")) status.set_exit_signal(static_cast<int32_t>(*signal));
   status.set_out_of_memory(record.Get("oom") == "1");
-  status.set_message(ValidUtf8(record.Get("message")));
+  status.set_message(ValidUtf8(Redacted(record.Get("message"))));
   status.set_ready_after_ns(record.Signed("after_ns").value_or(0));
   status.set_forced(record.Get("forced") == "1");
   return status;
@@ -118,6 +119,38 @@ v1::LedgerItem ItemOf(const guard::Item& item) {
 
 bool IsGone(v1::LedgerItemState state) {
   return state == v1::LEDGER_ITEM_STATE_GONE || state == v1::LEDGER_ITEM_STATE_ALREADY_GONE;
+}
+
+void TakeSecretsOut(v1::ProbeResponse* answer) {
+  answer->set_body(Redacted(std::move(*answer->mutable_body())));
+  answer->set_failure(Redacted(std::move(*answer->mutable_failure())));
+  for (v1::Label& header : *answer->mutable_headers()) {
+    header.set_key(Redacted(std::move(*header.mutable_key())));
+    header.set_value(Redacted(std::move(*header.mutable_value())));
+  }
+}
+
+void TakeSecretsOut(v1::CheckResult* result) {
+  for (std::string* text : {result->mutable_expected(), result->mutable_observed(),
+                            result->mutable_evidence(), result->mutable_hint()})
+    *text = Redacted(std::move(*text));
+}
+
+void TakeSecretsOut(v1::StreamSamplesResponse* batch) {
+  for (v1::SeriesDefinition& series : *batch->mutable_series()) {
+    series.set_name(Redacted(std::move(*series.mutable_name())));
+    for (v1::Label& label : *series.mutable_labels()) {
+      label.set_key(Redacted(std::move(*label.mutable_key())));
+      label.set_value(Redacted(std::move(*label.mutable_value())));
+    }
+  }
+  for (v1::SampleRound& round : *batch->mutable_rounds()) {
+    if (!round.failure().empty()) round.set_failure(Redacted(std::move(*round.mutable_failure())));
+    for (v1::SamplePoint& point : *round.mutable_points()) {
+      if (point.reading_case() == v1::SamplePoint::kNotMeasured)
+        point.set_not_measured(Redacted(std::move(*point.mutable_not_measured())));
+    }
+  }
 }
 
 }  // namespace poolmark::agent

@@ -18,5 +18,9 @@ v1::ProcessStatus StatusOf(const guard::Record& record);
 v1::LedgerItem ItemOf(const guard::Record& event);
 v1::LedgerItem ItemOf(const guard::Item& item);
 bool IsGone(v1::LedgerItemState state);
+// What engines and tools said, without the secrets that this agent has read (common/base/secrets.h).
+void TakeSecretsOut(v1::ProbeResponse* answer);
+void TakeSecretsOut(v1::CheckResult* result);
+void TakeSecretsOut(v1::StreamSamplesResponse* batch);
 
 }  // namespace poolmark::agent

@@ -49,7 +49,10 @@ AgentService::AgentService(Runs* runs, rpc::Streams* streams, Secrets secrets)
       spawner_(MakeSpawner()),
       guard_spawner_([runs] { return runs->Current(); }),
       line_rate_(&guard_spawner_, MakeFactsContext()),
-      client_(http::MakeClient()) {}
+      client_(http::MakeClient()) {
+  // Read before any engine says one, also after a restart between an engine's start and its answer.
+  (void)secrets_.AllValues();
+}
 
 grpc::Status AgentService::AcquireLease(grpc::ServerContext*, const v1::AcquireLeaseRequest* request,
                                         v1::AcquireLeaseResponse* response) {

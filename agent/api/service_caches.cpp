@@ -15,6 +15,7 @@
 #include "agent/process/redis.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/base/secrets.h"
 #include "common/http/client.h"
 #include "common/prom/parser.h"
 #include "common/rpc/status.h"
@@ -77,7 +78,7 @@ v1::ProbeResponse AgentService::ProbeOnce(ActiveRun& run, const v1::ProbeRequest
   Nanoseconds timeout = request.timeout_ns() > 0 ? Nanoseconds(request.timeout_ns()) : kDefaultTimeout;
   uint32_t max_bytes = std::min(request.max_bytes() > 0 ? request.max_bytes() : kDefaultBody, kMostBody);
   auto fail = [&](const Status& status) {
-    response.set_failure(std::string(status.message()));
+    response.set_failure(Redacted(std::string(status.message())));
     response.set_duration_ns((RealClock().Steady() - begin).count());
     return response;
   };
@@ -116,6 +117,7 @@ v1::ProbeResponse AgentService::ProbeOnce(ActiveRun& run, const v1::ProbeRequest
     }
   }
   response.set_duration_ns((RealClock().Steady() - begin).count());
+  TakeSecretsOut(&response);
   return response;
 }
 

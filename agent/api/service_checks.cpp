@@ -1,5 +1,6 @@
 // Preflight on this machine: checks and line-rate measurements, by agent/checks.
 #include "absl/strings/str_cat.h"
+#include "agent/api/convert.h"
 #include "agent/api/service.h"
 #include "agent/checks/checks.h"
 #include "common/rpc/status.h"
@@ -50,6 +51,7 @@ grpc::ServerWriteReactor<v1::RunChecksResponse>* AgentService::RunChecks(
         agent::RunChecks(
             request.plan(), only, checks,
             [&out](v1::CheckResult result) {
+              TakeSecretsOut(&result);  // other programs' names and words are quoted there
               v1::RunChecksResponse message;
               *message.mutable_result() = std::move(result);
               out.Write(std::move(message));

@@ -1,5 +1,6 @@
 // Sampling of AgentService: one sampler for the run that holds the machine, by agent/telemetry.
 #include "absl/strings/str_cat.h"
+#include "agent/api/convert.h"
 #include "agent/api/service.h"
 #include "common/rpc/status.h"
 
@@ -111,6 +112,7 @@ grpc::ServerWriteReactor<v1::StreamSamplesResponse>* AgentService::StreamSamples
           if (!batch) continue;
           after = batch->sequence();
           bool end = batch->end();
+          TakeSecretsOut(&*batch);
           if (!out.Write(std::move(*batch)) || end) break;
         }
         return absl::OkStatus();

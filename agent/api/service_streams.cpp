@@ -10,6 +10,7 @@
 #include "agent/guard/log_store.h"
 #include "common/base/digest.h"
 #include "common/base/json.h"
+#include "common/base/secrets.h"
 #include "common/base/units.h"
 
 namespace poolmark::agent {
@@ -42,7 +43,7 @@ class ProgressTail {
       for (size_t end; (end = tail.partial.find('\n', begin)) != std::string::npos; begin = end + 1) {
         v1::WatchProcessesResponse message;
         message.set_progress_id(id);
-        message.set_progress_json(ValidUtf8(std::string_view(tail.partial).substr(begin, end - begin)));
+        message.set_progress_json(ValidUtf8(Redacted(tail.partial.substr(begin, end - begin))));
         if (end > begin && !out.Write(std::move(message))) return false;
       }
       tail.partial.erase(0, begin);

@@ -10,6 +10,13 @@ Redactor::Redactor(std::vector<std::string> secrets) : secrets_(std::move(secret
             [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
 }
 
+void Redactor::Add(const std::string& secret) {
+  if (secret.empty() || std::find(secrets_.begin(), secrets_.end(), secret) != secrets_.end()) return;
+  auto shorter = std::find_if(secrets_.begin(), secrets_.end(),
+                              [&](const std::string& known) { return known.size() < secret.size(); });
+  secrets_.insert(shorter, secret);
+}
+
 size_t Redactor::HeldBack(std::string_view text) const {
   size_t most = 0;
   for (const std::string& secret : secrets_) {

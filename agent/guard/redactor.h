@@ -10,6 +10,8 @@ class Redactor {
  public:
   // Empty secrets are ignored.
   explicit Redactor(std::vector<std::string> secrets);
+  // From here on this one too.
+  void Add(const std::string& secret);
   bool idle() const { return secrets_.empty(); }
   // The part of what came so far that can be written. At most the longest secret's length minus one byte
   // is held back, and only what may be the beginning of a secret.

@@ -121,10 +121,19 @@ Fault Supervisor::Prepare(const Record& request, Process* process, std::vector<R
 
 Fault Supervisor::OpenStreams(const Record& request, Process* process, UniqueFd write_ends[2]) {
   std::string base = options_.log_directory + "/" + process->id;
-  std::vector<std::string> secrets;
+  // One program may print what another was given: a router its engine's error, a load an answer.
+  std::vector<std::string> secrets = request.All("redact");
   for (const std::string& secret : request.All("secret")) {
     size_t equals = secret.find('=');
     if (equals != std::string::npos) secrets.push_back(secret.substr(equals + 1));
+  }
+  for (const std::string& secret : secrets) {
+    secrets_.insert(secret);
+    for (auto& [id, other] : processes_) {
+      for (auto& stream : other.streams) {
+        if (stream) stream->redactor.Add(secret);
+      }
+    }
   }
   int count = request.Get("split") == "1" ? 2 : 1;
   for (int i = 0; i < count; ++i) {
@@ -136,7 +145,7 @@ Fault Supervisor::OpenStreams(const Record& request, Process* process, UniqueFd 
     auto stream = std::make_shared<Stream>();
     Fault fault = LogWriter::Open(directory, options_.log_limits, &stream->writer);
     if (!fault.ok()) return fault;
-    stream->redactor = Redactor(secrets);
+    stream->redactor = Redactor({secrets_.begin(), secrets_.end()});
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return Fault::Errno("pipe");
     stream->fd = UniqueFd(ends[0]);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "agent/guard/containment.h"
@@ -28,8 +29,8 @@ class Supervisor {
   Supervisor(SupervisorOptions options, Run* run, Containment* containment, Poller* poller);
   ~Supervisor();
 
-  // Request `start`: id, exe, argv…, env…, secret…, cwd, port…, uid, gid, request, split, container, tool.
-  // `answer` is the process's record. A repeated request id, or an id that runs, starts nothing.
+  // Request `start`: id, exe, argv…, env…, secret…, redact…, cwd, port…, uid, gid, request, split, container,
+  // tool. `answer` is the process's record. A repeated request id, or an id that runs, starts nothing.
   Fault Start(const Record& request, Record* answer);
   // The process that this request id started, if it did.
   std::optional<Record> Find(const std::string& request_id) const;
@@ -103,6 +104,7 @@ class Supervisor {
   Containment* containment_;
   Poller* poller_;
   std::map<std::string, Process> processes_;     // by id: the newest of each
+  std::set<std::string> secrets_;                // of every process that was started
   std::map<std::string, std::string> requests_;  // request id -> process id
   std::map<pid_t, int> command_status_;          // helper commands that ended
   std::set<pid_t> commands_;

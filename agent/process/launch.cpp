@@ -82,6 +82,10 @@ Status CheckWords(const LaunchSpec& spec) {
   return absl::OkStatus();
 }
 
+bool IsForRedaction(const std::string& variable) {
+  return variable.starts_with(kRedactVariable);
+}
+
 // What both kinds have: environment, secrets, ports, place.
 Status AddCommon(const LaunchSpec& spec, const LaunchPlace& place, const Secrets& secrets,
                  guard::Record* record) {
@@ -96,8 +100,16 @@ Status AddCommon(const LaunchSpec& spec, const LaunchPlace& place, const Secrets
   for (const auto& [name, value] : spec.env) env[name] = value;
   for (const auto& [name, value] : env) record->Add("env", absl::StrCat(name, "=", value));
   for (const auto& [name, secret] : spec.secrets) {
-    POOLMARK_ASSIGN_OR_RETURN(std::string value, secrets.Get(secret));
-    record->Add("secret", absl::StrCat(name, "=", value));
+    auto value = secrets.Get(secret);
+    if (IsForRedaction(name)) {
+      if (!value.ok()) continue;  // this machine cannot repeat it
+      if (!HasProgress(spec.role)) {
+        record->Add("redact", *value);
+        continue;
+      }
+    }
+    POOLMARK_RETURN_IF_ERROR(value.status());
+    record->Add("secret", absl::StrCat(name, "=", *value));
   }
   for (uint32_t port : spec.ports) record->Add("port", port);
   record->Add("cwd", place.work_dir);
@@ -151,7 +163,9 @@ class ContainerBackend final : public Backend {
       }
       if (variable != "PATH" && variable != "HOME") add({"--env", variable});
     }
-    for (const auto& [variable, secret] : spec.secrets) add({"--env", variable});
+    for (const auto& [variable, secret] : spec.secrets) {
+      if (!IsForRedaction(variable)) add({"--env", variable});
+    }
     for (const char* variable : {"TMPDIR", "POOLMARK_RUN", "POOLMARK_PROCESS"}) {
       if (spec.env.count(variable) == 0) add({"--env", variable});
     }

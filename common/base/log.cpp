@@ -2,15 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/json.h"
+#include "common/base/secrets.h"
 #include "common/base/time_format.h"
 
 namespace poolmark {
@@ -20,9 +23,13 @@ constexpr std::string_view kLevelNames[] = {"debug", "info", "warning", "error"}
 
 std::atomic<int> minimum_level{static_cast<int>(LogLevel::kInfo)};
 
+constexpr std::string_view kRedacted = "[redacted]";
+constexpr size_t kShortestInLog = 4;
+constexpr size_t kShortestInAnswers = 8;
+
 struct Redactions {
-  std::mutex mutex;  // guards `secrets`
-  std::vector<std::string> secrets;
+  std::mutex mutex;                  // guards `secrets`
+  std::vector<std::string> secrets;  // longest first
 };
 
 Redactions& TheRedactions() {
@@ -60,12 +67,14 @@ std::string Escape(std::string_view text) {
   return out;
 }
 
-std::string Redact(std::string text) {
+std::string Redact(std::string text, size_t shortest) {
   Redactions& redactions = TheRedactions();
   std::lock_guard lock(redactions.mutex);
   for (const std::string& secret : redactions.secrets) {
+    if (secret.size() < shortest) continue;
     for (size_t at = text.find(secret); at != std::string::npos; at = text.find(secret, at)) {
-      text.replace(at, secret.size(), "[redacted]");
+      text.replace(at, secret.size(), kRedacted);
+      at += kRedacted.size();  // a secret may be part of the word itself
     }
   }
   return text;
@@ -81,13 +90,13 @@ void Log(LogLevel level, std::string_view event, std::initializer_list<LogField>
     line = "{\"ts\":\"" + IsoUtc(RealClock().Wall()) + "\",\"level\":\"" + std::string(name) +
            "\",\"event\":\"" + Escape(event) + "\"";
     for (const LogField& field : fields) {
-      line += ",\"" + Escape(field.key) + "\":\"" + Escape(Redact(field.value)) + "\"";
+      line += ",\"" + Escape(field.key) + "\":\"" + Escape(Redact(field.value, kShortestInLog)) + "\"";
     }
     line += "}\n";
   } else {
     line = IsoUtc(RealClock().Wall()) + " " + std::string(name) + " " + Escape(event);
     for (const LogField& field : fields)
-      line += " " + Escape(field.key) + "=\"" + Escape(Redact(field.value)) + "\"";
+      line += " " + Escape(field.key) + "=\"" + Escape(Redact(field.value, kShortestInLog)) + "\"";
     line += "\n";
   }
   // One write a line: lines of several threads and processes do not mix.
@@ -105,10 +114,25 @@ bool SetLogLevel(std::string_view name) {
 }
 
 void AddLogRedaction(std::string secret) {
-  if (secret.size() < 4) return;
+  if (secret.size() < kShortestInLog) return;
+  // As JSON spells it, where that is something else.
+  auto quoted = DumpJson(Json(secret));
   Redactions& redactions = TheRedactions();
   std::lock_guard lock(redactions.mutex);
-  redactions.secrets.push_back(std::move(secret));
+  auto add = [&](std::string text) {
+    auto& all = redactions.secrets;
+    if (std::find(all.begin(), all.end(), text) != all.end()) return;
+    all.push_back(std::move(text));
+    // The longest first: one secret may be part of another.
+    std::stable_sort(all.begin(), all.end(),
+                     [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  };
+  if (quoted.ok() && quoted->size() > 2) add(quoted->substr(1, quoted->size() - 2));
+  add(std::move(secret));
+}
+
+std::string Redacted(std::string text) {
+  return Redact(std::move(text), kShortestInAnswers);
 }
 
 }  // namespace poolmark

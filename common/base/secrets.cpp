@@ -56,6 +56,15 @@ Result<std::string> Secrets::Get(const std::string& name) const {
                                      : absl::StrCat("write it to ", directory_, "/", name, " (mode 600)"));
 }
 
+void LearnRedactions() {
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view word = *entry;
+    const size_t equals = word.find('=');
+    if (word.starts_with(kRedactVariable) && equals != std::string_view::npos)
+      AddLogRedaction(std::string(word.substr(equals + 1)));
+  }
+}
+
 std::vector<std::string> Secrets::AllValues() const {
   std::vector<std::string> values;
   for (const std::string* place : {&credentials_, &directory_}) {

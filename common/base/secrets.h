@@ -3,6 +3,7 @@
 // nothing that is written. Thread-safe: reads the directories anew each time.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -25,5 +26,16 @@ class Secrets {
   std::string directory_;
   std::string credentials_;
 };
+
+// Variables whose values a program of ours must not repeat when others say them to it: the secrets of a job's
+// other programs. The controller names them beside a process's own secrets; a machine that lacks one leaves
+// it out, and only our own programs get the values.
+inline constexpr std::string_view kRedactVariable = "POOLMARK_REDACT_";
+// Takes the values of those variables from the environment.
+void LearnRedactions();
+// What an engine, a router or a tool answered, without the secrets that this process has read or learnt: what
+// is told to whoever holds a secret may come back in an error's text, a label or a header. A secret of fewer
+// than 8 bytes is taken out of our own log alone: it would be found in figures.
+std::string Redacted(std::string text);
 
 }  // namespace poolmark

@@ -6,6 +6,7 @@
 
 #include "common/base/json.h"
 #include "common/base/json_repair.h"
+#include "common/base/secrets.h"
 
 namespace poolmark::http {
 namespace {
@@ -120,6 +121,11 @@ void ReadChoice(const Json& choice, bool first, Chunk* chunk, std::string* text)
   }
 }
 
+// Secrets go before the cut, which could leave a part of one.
+std::string Shortened(std::string text) {
+  return ValidUtf8(std::string_view(Redacted(std::move(text))).substr(0, kMaxErrorText));
+}
+
 std::string TextOfError(const Json& error) {
   std::string text;
   if (error.is_string()) text = error.get<std::string>();
@@ -129,7 +135,7 @@ std::string TextOfError(const Json& error) {
       text += (text.empty() ? "" : " ") + ("(" + error["type"].get<std::string>() + ")");
   }
   if (text.empty()) text = "an error object without a message";
-  return ValidUtf8(std::string_view(text).substr(0, kMaxErrorText));
+  return Shortened(std::move(text));
 }
 
 Chunk Malformed() {
@@ -142,11 +148,10 @@ Chunk Malformed() {
 
 std::string ErrorText(std::string_view json) {
   const auto parsed = ParseJson(json);
-  if (!parsed.ok()) return ValidUtf8(json.substr(0, kMaxErrorText));
+  if (!parsed.ok()) return Shortened(std::string(json));
   if (parsed->is_object()) {
     if (const auto it = parsed->find("error"); it != parsed->end()) return TextOfError(*it);
-    if (IsText(*parsed, "detail"))
-      return ValidUtf8((*parsed)["detail"].get<std::string>().substr(0, kMaxErrorText));
+    if (IsText(*parsed, "detail")) return Shortened((*parsed)["detail"].get<std::string>());
   }
   return TextOfError(*parsed);
 }

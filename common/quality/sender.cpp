@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "common/base/secrets.h"
 #include "common/http/retry.h"
 #include "common/quality/chat_stream.h"
 
@@ -107,7 +108,7 @@ bool Sender::Attempt(const std::string& body, SendOutcome* outcome, std::optiona
   }
   if (response->status < 200 || response->status > 299) {
     outcome->error = absl::StrCat("HTTP ", response->status, ": ",
-                                  ValidUtf8(std::string_view(response->body).substr(0, 300)));
+                                  ValidUtf8(std::string_view(Redacted(response->body)).substr(0, 300)));
     *wait = http::RetryAfter(*response);
     return http::StatusMayPass(response->status);
   }

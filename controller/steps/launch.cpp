@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "common/base/secrets.h"
 #include "controller/stacks/place.h"
 #include "controller/stacks/relay.h"
 
@@ -12,6 +14,20 @@ namespace poolmark::controller {
 namespace {
 
 constexpr const char* kStageNames[kLaunchStages] = {"store", "cache", "engine", "router"};
+
+// The secrets of the job's other programs: what those say to this one must not come back in its output.
+void NameRedactions(const Plan& plan, v1::ProcessSpec* spec) {
+  std::set<std::string> names;
+  for (const StackPlan& stack : plan.stacks) {
+    for (const PlannedProcess& process : stack.processes) {
+      for (const auto& [variable, secret] : process.spec.secrets()) names.insert(secret);
+    }
+  }
+  for (const auto& [variable, secret] : spec->secrets()) names.erase(secret);
+  int number = 0;
+  for (const std::string& name : names)
+    (*spec->mutable_secrets())[absl::StrCat(std::string(kRedactVariable), number++)] = name;
+}
 
 }  // namespace
 
@@ -29,6 +45,7 @@ Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& 
   start.set_request_id(run->RequestId(machine, request));
   *start.mutable_lease() = run->Lease(machine);
   *start.mutable_spec() = spec;
+  NameRedactions(*run->plan, start.mutable_spec());
   POOLMARK_ASSIGN_OR_RETURN(v1::StartProcessResponse response, link->StartProcess(start, run->stop));
   if (response.status().id().empty())
     return Internal(machine, absl::StrCat("the agent's answer about ", spec.id(), " names no process"));

@@ -159,7 +159,8 @@ class Cluster:
         allow.chmod(0o600)
         config = home / "agent.yaml"
         config.write_text(f"version: 1\nmachine: {name}\nlisten: {self.address(name)}:0\nstate_dir: {home}/state\nwork_dir: {home}/work\n"
-                          f"allow_file: {allow}\nsecrets_dir: {home}/secrets\ncatalogue_dir: {ROOT}/deploy/catalogue\n" + self.agent_options)
+                          f"allow_file: {allow}\nsecrets_dir: {home}/secrets\ncatalogue_dir: {ROOT}/deploy/catalogue\n" +
+                          ("run_as: root\n" if os.geteuid() == 0 and "run_as:" not in self.agent_options else "") + self.agent_options)
         token = run([BIN / "poolmark-controller", "token", "create", "--state", self.state, "--machine", name]).strip()
         run([*self.inside(name), BIN / "poolmark-agent", "join", token, "--config", config])
         dials = self.controller_of(name)

@@ -94,6 +94,7 @@ agent::AgentConfig AgentFixture::Config() {
   config.secrets_dir = dir / "secrets";
   config.guard = std::string(POOLMARK_BIN_DIR) + "/poolmark-guard";
   config.kill_wait = 10s;
+  if (geteuid() == 0) config.run_as = "root";
   return config;
 }
 

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <set>
 
 #include "absl/strings/str_replace.h"
 #include "agent/api/beneath.h"
@@ -39,6 +40,26 @@ TEST_CASE("the shipped configuration is read, also with every line switched on")
   CHECK(config->state_dir == defaults.state_dir);
   CHECK(config->grace == defaults.grace);
   CHECK(process::AllowList::Parse(*ReadFile(test::Source("deploy/config/allow.yaml")), "allow.yaml").ok());
+}
+
+TEST_CASE("an agent that is root runs engines as root only when that is asked for") {
+  auto with = [](const std::string& run_as, unsigned uid, std::set<std::string> users) {
+    AgentConfig config;
+    config.run_as = run_as;
+    return EnginesUser(config, uid, [users](const std::string& user) { return users.count(user) != 0; });
+  };
+  CHECK(*with("", 0, {"poolmark-run"}) == "poolmark-run");
+  CHECK(*with("", 1000, {"poolmark-run"}) == "");
+  CHECK(*with("gpu", 0, {"gpu", "poolmark-run"}) == "gpu");
+  CHECK(*with("root", 0, {"root", "poolmark-run"}) == "root");
+  auto refused = with("", 0, {"root"});
+  CHECK(refused.status().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(std::string(refused.status().message()).find("root") != std::string::npos);
+  CHECK(with("gpu", 0, {"poolmark-run"}).status().code() == absl::StatusCode::kNotFound);
+  // As shipped: never root.
+  auto shipped = ParseAgentConfig(*ReadFile(test::Source("deploy/config/agent.yaml")), "agent.yaml");
+  REQUIRE(shipped.ok());
+  CHECK(shipped->run_as == kEnginesUser);
 }
 
 TEST_CASE("all mistakes of agent.yaml are told at once") {

@@ -181,6 +181,21 @@ TEST_CASE("a secret reaches the process and neither its log nor the ledger", "[C
   CHECK(ReadFile(fixture.run_dir() + "/ledger")->find("hf_CANARY") == std::string::npos);
 }
 
+TEST_CASE("a secret of one process is taken out of what all others print", "[I12][live]") {
+  GuardFixture fixture;
+  fixture.StartShell("store", "while [ ! -e go ]; do sleep 0.01; done; echo said hf_CANARY later");
+  fixture.StartShell("engine-0", "exec sleep 1000",
+                     {{"secret", "HF_TOKEN=hf_CANARY"}, {"redact", "of-another"}});
+  fixture.StartShell("router", "echo upstream: hf_CANARY, of-another; env | grep -c -e CANARY -e of-another");
+  fixture.WaitState("router", "exited");
+  REQUIRE(AtomicWriteFile(fixture.work_dir() + "/go", "").ok());
+  fixture.WaitState("store", "exited");
+  REQUIRE(WaitFor([&] { return fixture.Log("router").find("\n0\n") != std::string::npos; }));
+  CHECK(fixture.Log("router") == "upstream: [redacted], [redacted]\n0\n");
+  REQUIRE(WaitFor([&] { return fixture.Log("store").find("later") != std::string::npos; }));
+  CHECK(fixture.Log("store") == "said [redacted] later\n");
+}
+
 TEST_CASE("what cannot be executed says why and nothing stays", "[live]") {
   GuardFixture fixture;
   Record request = fixture.StartRequest("engine-0", "x");

@@ -191,6 +191,27 @@ TEST_CASE("a plain process gets its words as they are and its secrets by environ
       MakeBackend(BackendKind::kProcess)->Compose(spec, Place(), Allowed(), Secrets(dir.path(), "")).ok());
 }
 
+TEST_CASE("other programs' secrets reach only our own programs, and those that are here", "[I12]") {
+  TempDir dir;
+  REQUIRE(AtomicWriteFile(dir / "hf", "hf_CANARY", 0600).ok());
+  LaunchSpec spec;
+  spec.id = "router";
+  spec.executable = "sh";
+  spec.secrets = {{"POOLMARK_REDACT_0", "hf"}, {"POOLMARK_REDACT_1", "absent"}};
+  auto compose = [&] {
+    auto record =
+        MakeBackend(BackendKind::kProcess)->Compose(spec, Place(), Allowed(), Secrets(dir.path(), ""));
+    REQUIRE(record.ok());
+    return *record;
+  };
+  // A router is told nothing; the guard takes it out of what the router prints.
+  CHECK(compose().All("secret").empty());
+  CHECK(compose().All("redact") == std::vector<std::string>{"hf_CANARY"});
+  spec.role = "load";
+  CHECK(compose().All("secret") == std::vector<std::string>{"POOLMARK_REDACT_0=hf_CANARY"});
+  CHECK(compose().All("redact").empty());
+}
+
 TEST_CASE("Redis answers are read, hostile ones refused") {
   auto parse = [](std::string_view text, size_t* used) { return ParseRedisAnswer(text, used); };
   size_t used = 0;
