@@ -125,6 +125,7 @@ void AgentFixture::StartProgram() {
   std::string yaml = "machine: n1\nlisten: 127.0.0.1:0\ncontroller: " + config.controller +
                      "\nstate_dir: " + config.state_dir + "\nwork_dir: " + config.work_dir +
                      "\ntls_dir: " + config.tls_dir + "\nallow_file: " + config.allow_file + "\n";
+  if (!config.run_as.empty()) yaml += "run_as: " + config.run_as + "\n";
   REQUIRE(AtomicWriteFile(dir / "agent.yaml", yaml).ok());
   int out[2];
   REQUIRE(pipe2(out, O_CLOEXEC) == 0);
