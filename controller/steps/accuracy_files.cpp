@@ -1,15 +1,13 @@
 #include "controller/steps/accuracy_files.h"
 
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
-#include "common/base/json.h"
 #include "common/base/secrets.h"
 #include "common/http/stoppable_client.h"
 #include "common/quality/accuracy.h"
+#include "common/quality/accuracy_file.h"
 #include "common/quality/codec.h"
 #include "common/quality/judge_templates.h"
 #include "common/quality/plan.h"
@@ -23,63 +21,22 @@ namespace {
 constexpr uint64_t kMaxFile = uint64_t{1} << 30;
 constexpr const char* kTokensFile = "accuracy.json";
 
-Json TokensJson(const stats::TokenSources& s) {
-  return {{"prompt", s.prompt},
-          {"gpu", s.gpu},
-          {"host", s.host},
-          {"storage", s.storage},
-          {"remote", s.remote},
-          {"computed", s.computed},
-          {"not_attributed", s.not_attributed}};
+Result<quality::AccuracyFile> TokensFile(const std::string& directory) {
+  POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(JoinPath(directory, kTokensFile), kMaxFile));
+  return quality::DecodeAccuracyFile(text, kTokensFile);
 }
 
 // "; of 12345 prompt tokens 80 % came from caches (gpu 10 %, remote 70 %)" and the notes.
 std::string DescribeTokens(const std::string& directory) {
-  auto text = ReadFile(JoinPath(directory, kTokensFile), kMaxFile);
-  auto json = text.ok() ? ParseJson(*text, kTokensFile) : Result<Json>(text.status());
-  if (!json.ok()) return absl::StrCat("; ", std::string(json.status().message()));
-  std::string out;
-  try {
-    const Json& tokens = json->at("prompt_tokens");
-    if (tokens.contains("not_measured")) {
-      absl::StrAppend(&out, "; where its prompt tokens came from is not measured: ",
-                      tokens.at("not_measured").get<std::string>());
-    } else {
-      const double prompt = tokens.at("prompt").get<double>();
-      double reused = 0;
-      std::string parts;
-      for (const char* source : {"gpu", "host", "storage", "remote"}) {
-        const double part = tokens.at(source).get<double>();
-        reused += part;
-        if (part > 0)
-          absl::StrAppend(&parts, parts.empty() ? " (" : ", ", source, " ", std::lround(100 * part / prompt),
-                          " %");
-      }
-      absl::StrAppend(&out, "; of ", std::lround(prompt), " prompt tokens ",
-                      std::lround(100 * reused / prompt), " % came from caches", parts,
-                      parts.empty() ? "" : ")");
-    }
-    for (const Json& note : json->at("notes")) absl::StrAppend(&out, "; ", note.get<std::string>());
-  } catch (const nlohmann::json::exception& error) {
-    absl::StrAppend(&out, "; ", kTokensFile, ": ", error.what());
-  }
-  return out;
+  const Result<quality::AccuracyFile> file = TokensFile(directory);
+  return absl::StrCat("; ",
+                      file.ok() ? quality::DescribeSources(*file) : std::string(file.status().message()));
 }
 
 // Was it measured that the candidate's counted pass read nothing back from below the GPUs?
 bool ReadNoTier(const std::string& directory) {
-  auto text = ReadFile(JoinPath(directory, kTokensFile), kMaxFile);
-  auto json = text.ok() ? ParseJson(*text, kTokensFile) : Result<Json>(text.status());
-  if (!json.ok() || !json->is_object()) return false;
-  const Json tokens = json->value("prompt_tokens", Json());
-  if (!tokens.is_object() || tokens.contains("not_measured")) return false;
-  double read = 0;
-  for (const char* source : {"host", "storage", "remote"}) {
-    const auto at = tokens.find(source);
-    if (at == tokens.end() || !at->is_number()) return false;
-    read += at->get<double>();
-  }
-  return read <= 0;
+  const Result<quality::AccuracyFile> file = TokensFile(directory);
+  return file.ok() && file->sources && file->sources->below_gpu() <= 0;
 }
 
 std::string File(const std::string& directory, const char* prefix, const std::string& label,
@@ -147,12 +104,18 @@ Status TakeAccuracyArm(const spec::AccuracySpec& spec, bool candidate, const std
 
 Status WriteAccuracyTokens(const std::string& directory, const PlannedAccuracy& planned,
                            const AccuracyTokens& tokens) {
-  Json json = {{"schema_version", 1}, {"stack", planned.stack}, {"reference", planned.reference}};
-  json["prompt_tokens"] = tokens.sources.has_value() ? TokensJson(tokens.sources.value())
-                                                     : Json{{"not_measured", tokens.sources.reason()}};
-  json["notes"] = tokens.notes;
-  POOLMARK_ASSIGN_OR_RETURN(std::string text, DumpJson(json, 1));
-  return AtomicWriteFile(JoinPath(directory, kTokensFile), text + "\n", 0640);
+  quality::AccuracyFile file;
+  file.stack = planned.stack;
+  file.reference = planned.reference;
+  file.notes = tokens.notes;
+  if (tokens.sources.has_value()) {
+    const stats::TokenSources& s = tokens.sources.value();
+    file.sources = {s.prompt, s.gpu, s.host, s.storage, s.remote, s.computed, s.not_attributed};
+  } else {
+    file.not_measured = tokens.sources.reason();
+  }
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, quality::EncodeAccuracyFile(file));
+  return AtomicWriteFile(JoinPath(directory, kTokensFile), text, 0640);
 }
 
 Result<JudgeAccess> JudgeAccessOf(const spec::AccuracySpec& spec, const std::string& state_dir) {
