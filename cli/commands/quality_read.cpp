@@ -59,15 +59,12 @@ struct Results {
 };
 
 Result<Results> LoadResults(const std::string& directory) {
-  std::string summary_file = JoinPath(directory, "summary.json");
-  if (!FileExists(summary_file))
-    return NotFound(summary_file, "is missing", "run poolmark quality analyze first");
+  const quality::Directory files(directory);
   Results out;
-  POOLMARK_ASSIGN_OR_RETURN(std::string summary, ReadFile(summary_file, kMaxFile));
-  POOLMARK_ASSIGN_OR_RETURN(out.summary, quality::DecodeSummary(summary, summary_file));
-  std::string rows_file = JoinPath(directory, "rows.jsonl");
-  POOLMARK_ASSIGN_OR_RETURN(std::string rows, ReadFile(rows_file, kMaxFile));
-  POOLMARK_ASSIGN_OR_RETURN(out.rows, quality::DecodeRows(rows, rows_file));
+  POOLMARK_ASSIGN_OR_RETURN(std::string summary, files.ReadResult("summary.json"));
+  POOLMARK_ASSIGN_OR_RETURN(out.summary, quality::DecodeSummary(summary, files.File("summary.json")));
+  POOLMARK_ASSIGN_OR_RETURN(std::string rows, files.ReadResult("rows.jsonl"));
+  POOLMARK_ASSIGN_OR_RETURN(out.rows, quality::DecodeRows(rows, files.File("rows.jsonl")));
   return out;
 }
 

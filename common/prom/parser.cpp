@@ -284,7 +284,12 @@ Status Parser::ParseLine(std::string_view text, std::string* reason) {
     return InvalidInput(absl::StrCat("line ", line_number_),
                         absl::StrCat("more than ", limits_.max_samples, " samples on one page"));
   }
-  if (keep_ && !name.empty() && !keep_(name)) return absl::OkStatus();
+  if (keep_ && !name.empty() && !keep_(name)) {
+    // A page of words must not pass for one of series that nobody asked about.
+    double value = 0;
+    if (!has_labels && !ParseValue(line.TakeWord(), &value)) *reason = "no number";
+    return absl::OkStatus();
+  }
   if (line.Take('{')) {
     POOLMARK_RETURN_IF_ERROR(ParseLabels(&line, &sample, reason));
     if (!reason->empty()) return absl::OkStatus();

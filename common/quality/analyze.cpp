@@ -5,6 +5,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/quality/counter_checks.h"
 #include "common/quality/digests.h"
 #include "common/quality/engagement.h"
 #include "common/quality/scoring.h"
@@ -181,12 +183,17 @@ class Analyzer {
           row.match->emplace_back(label, !answer.empty() && Matches(answer, sample.answers) ? 1.0 : 0.0);
       }
       const Answer& candidate = passes_[candidate_].answers[i];
+      // Where the pass was not measured, counters of a question are told (Directory::Load) and not taken.
+      static const std::optional<Counters> kNone;
+      const std::optional<Counters>& counters =
+          passes_[candidate_].arm.engagement_measured ? candidate.counters : kNone;
       row.loss_tag = LossTag(sample, candidate.answer, scores_[candidate_][i], scores_[reference_][i]);
       if (second_reference_ && scores_[reference_][i] && scores_[*second_reference_][i]) {
         row.reference_flipped = *scores_[reference_][i] != *scores_[*second_reference_][i];
       }
-      if (candidate.counters) row.blend_share = candidate.counters->blend_share();
-      row.reuse = ReuseOf(sample, candidate.counters);
+      // A look-up that the server records late lands here with another question's: a share is 0 to 1.
+      if (counters) row.blend_share = std::clamp(counters->blend_share(), 0.0, 1.0);
+      row.reuse = ReuseOf(sample, counters);
       row.evidence = EvidenceOf(sample);
       out_.rows.push_back(std::move(row));
     }
@@ -313,7 +320,12 @@ class Analyzer {
     if (judge_ != nullptr && judge_->insane) {
       s.invalid_reasons.push_back(absl::StrCat("judge_sanity: ", *judge_->insane));
     }
-    if (std::optional<std::string> reset = CounterReset(passes_[candidate_]))
+    const Pass& candidate = passes_[candidate_];
+    if (const std::vector<std::string> problems = ImpossibleCounters(candidate);
+        s.engagement.measured && !problems.empty())
+      s.invalid_reasons.push_back(absl::StrCat("impossible_counters: ", absl::StrJoin(problems, "; "),
+                                               ": what the metrics page told cannot be believed"));
+    if (std::optional<std::string> reset = CounterReset(candidate))
       s.invalid_reasons.push_back(*std::move(reset));
     if (!s.invalid_reasons.empty()) return;
     quality::Decision decision =

@@ -45,6 +45,7 @@ Result<Counters> BlendCounters::Read() {
   POOLMARK_ASSIGN_OR_RETURN(http::Response response, client_->Send(request));
   if (response.status != 200)
     return Unavailable(url_, absl::StrCat("answered ", response.status, " instead of a metrics page"));
+  page_was_empty_ = response.body.find_first_not_of(" \t\r\n") == std::string::npos;
   Result<Counters> counters = ParseBlendPage(response.body);
   if (!counters.ok())
     return InvalidInput(

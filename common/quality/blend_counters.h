@@ -17,10 +17,14 @@ class BlendCounters {
  public:
   BlendCounters(http::Client* client, std::string url) : client_(client), url_(std::move(url)) {}
   Result<Counters> Read();
+  // Whether the last page that was read holds nothing: an exporter before its first event, or no metrics
+  // page.
+  bool page_was_empty() const { return page_was_empty_; }
 
  private:
   http::Client* client_;
   std::string url_;
+  bool page_was_empty_ = false;
 };
 
 Counters Difference(const Counters& after, const Counters& before);

@@ -65,8 +65,9 @@ Result<Arm> DecodeArm(std::string_view text, const std::string& where) {
     return InvalidInput(where, absl::StrCat("'label' is '", arm.label, "', role and run_index give '",
                                             ArmLabel(arm.role, arm.run_index), "'"));
   }
-  if (arm.engagement_measured && !arm.counters) {
-    return InvalidInput(where, "'engagement_measured' is true but 'counters' is null");
+  if (arm.engagement_measured != arm.counters.has_value()) {
+    return InvalidInput(where, arm.counters ? "'engagement_measured' is false but 'counters' is not null"
+                                            : "'engagement_measured' is true but 'counters' is null");
   }
   return arm;
 }
@@ -104,6 +105,8 @@ Result<std::vector<Answer>> DecodeAnswers(std::string_view text, const std::stri
                  absl::StrCat("is ", ttft, ", -1 or a time from 0 to ", kMostSeconds, " s is needed"));
         a.num_output_tokens = f.Count("num_output_tokens");
         a.counters = ReadCounters(f, "counters");
+        if (f.status().ok() && !a.successful && !a.answer.empty())
+          f.Fail("answer", "is not empty, though 'successful' is false");
         out.push_back(std::move(a));
         return f.status();
       }));

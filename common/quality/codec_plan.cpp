@@ -253,6 +253,13 @@ Result<Plan> DecodePlan(std::string_view text, const std::string& where, bool ke
     f.Fail("scenario",
            absl::StrCat("is '", plan.scenario, "', one of independent, reordered, concatenated is needed"));
   }
+  // Digests and summary have the settings, the gates the plan's: both must tell the same.
+  if (f.status().ok() && (plan.scenario != plan.settings.scenario))
+    f.Fail("scenario", absl::StrCat("is ", plan.scenario, ", the settings say '",
+                                    plan.settings.scenario.substr(0, 40), "'"));
+  if (f.status().ok() && plan.chunk_size != plan.settings.chunk_size)
+    f.Fail("chunk_size",
+           absl::StrCat("is ", plan.chunk_size, ", the settings say ", plan.settings.chunk_size));
   if (Json* padding = f.NullableObject("padding")) {
     Fields p(*padding, absl::StrCat(where, " plan.padding"));
     plan.padding = Padding{p.Str("filler"), p.Count("pad_tokens"), p.Count("prompt_tokens")};

@@ -186,6 +186,12 @@ Result<Pass> Directory::LoadPassOf(const Plan& plan, Arm arm, bool keep_texts,
     warnings->push_back(absl::StrCat(
         "arm_", arm.label, ".json has blend counters, which only a candidate's pass has: they are ignored"));
   }
+  if (!arm.engagement_measured &&
+      std::any_of(answers.begin(), answers.end(), [](const Answer& a) { return a.counters.has_value(); })) {
+    warnings->push_back(absl::StrCat("answers_", arm.label,
+                                     ".jsonl has blend counters, of a pass that captured none: they are "
+                                     "ignored"));
+  }
   std::optional<RequestLog> requests = LoadRequests(arm, warnings);
   return Pass{std::move(arm), std::move(answers), std::move(requests)};
 }
@@ -274,6 +280,12 @@ Status Directory::SavePass(const Arm& arm, const std::string& answers_text,
   POOLMARK_RETURN_IF_ERROR(requests ? RenameDurably(requests_file + ".tmp", requests_file)
                                     : Delete(requests_file));
   return RenameDurably(arm_file + ".tmp", arm_file);
+}
+
+Result<std::string> Directory::ReadResult(const std::string& name) const {
+  const std::string file = File(name);
+  if (!FileExists(file)) return NotFound(file, "is missing", "run poolmark quality analyze first");
+  return ReadFile(file, kMaxFile);
 }
 
 Status Directory::SaveResults(const std::string& rows, const std::string& statistics,

@@ -64,6 +64,9 @@ class Directory {
   Status SavePass(const Arm& arm, const std::string& answers_text, const std::optional<RequestLog>& requests,
                   bool first_of_role) const;
 
+  // The text of summary.json or rows.jsonl; where it is missing, the error says what makes it.
+  Result<std::string> ReadResult(const std::string& name) const;
+
   // rows.jsonl, statistics.json, then summary.json. All are on disk under .tmp before the older summary goes,
   // so a full disk leaves the last complete state and a summary never stands beside the rows of another
   // analyze.

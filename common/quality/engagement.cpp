@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "common/quality/counter_checks.h"
 
 namespace poolmark::quality {
 namespace {
@@ -195,7 +196,8 @@ std::optional<std::string> WhyBelow(const Plan& plan, const Pass& candidate, con
   } else {
     stretch = LowestWindow(plan, candidate, reuse_gate, limit);
   }
-  if (stretch && !CounterReset(candidate)) out += Cause(plan, *stretch, reuse_gate);
+  if (stretch && !CounterReset(candidate) && ImpossibleCounters(candidate).empty())
+    out += Cause(plan, *stretch, reuse_gate);
   return out;
 }
 

@@ -97,13 +97,12 @@ std::optional<std::string> JsonLinesDifference(const std::string& want, std::str
 }
 
 Result<Recomputed> Recompute(const LoadedDirectory& loaded, const std::string& path) {
-  const std::string summary_file = JoinPath(path, "summary.json");
-  const std::string rows_file = JoinPath(path, "rows.jsonl");
-  if (!FileExists(summary_file))
-    return NotFound(summary_file, "is missing", "run poolmark quality analyze first");
-  POOLMARK_ASSIGN_OR_RETURN(std::string summary_text, ReadFile(summary_file, kMaxFile));
+  const Directory directory(path);
+  const std::string summary_file = directory.File("summary.json");
+  const std::string rows_file = directory.File("rows.jsonl");
+  POOLMARK_ASSIGN_OR_RETURN(std::string summary_text, directory.ReadResult("summary.json"));
   POOLMARK_ASSIGN_OR_RETURN(Summary summary, DecodeSummary(summary_text, summary_file));
-  POOLMARK_ASSIGN_OR_RETURN(std::string rows_text, ReadFile(rows_file, kMaxFile));
+  POOLMARK_ASSIGN_OR_RETURN(std::string rows_text, directory.ReadResult("rows.jsonl"));
   POOLMARK_ASSIGN_OR_RETURN(std::vector<Row> rows, DecodeRows(rows_text, rows_file));
   const bool judge = summary.verdict_settings.metric == "judge";
   JudgeTable table;

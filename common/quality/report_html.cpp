@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/html.h"
 #include "common/base/json.h"
+#include "common/quality/counter_checks.h"
 #include "common/quality/engagement.h"
 #include "common/quality/report_text.h"
 
@@ -259,7 +260,10 @@ class Page {
                     Percent(e.min_window_share), " in the lowest window",
                     e.reuse_ratio ? absl::StrCat("; reuse ratio ", Number(*e.reuse_ratio)) : std::string(),
                     "; ", e.stale_chunks, " stale chunks. ",
-                    e.engaged ? "The gate was met." : "The gate was not met.", "</p>\n");
+                    !ImpossibleCounters(*candidate).empty() ? "These counters cannot be believed."
+                    : e.engaged                             ? "The gate was met."
+                                                            : "The gate was not met.",
+                    "</p>\n");
     if (!s_.reuse || s_.reuse->groups.empty()) return;
     out_ +=
         "<table><tr><th>served mostly by</th><th class=\"n\">questions</th><th class=\"n\">delta</th><th "

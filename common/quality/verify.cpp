@@ -1,48 +1,24 @@
 #include "common/quality/verify.h"
 
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
-#include "common/base/json.h"
 #include "common/base/printable.h"
 #include "common/base/version.h"
-#include "common/quality/analyze.h"
 #include "common/quality/codec.h"
+#include "common/quality/counter_checks.h"
 #include "common/quality/digests.h"
 #include "common/quality/directory.h"
-#include "common/quality/engagement.h"
 #include "common/quality/extract.h"
 #include "common/quality/plan.h"
 #include "common/quality/recompute.h"
-#include "common/quality/warnings.h"
+#include "common/quality/statistics_check.h"
 
 namespace poolmark::quality {
 namespace {
 
 constexpr uint64_t kMaxFile = uint64_t{1} << 30;
-
-// Other programs may round what they write to four places.
-bool Same(const Json& a, const Json& b) {
-  if (a.is_number() && b.is_number()) return std::abs(a.get<double>() - b.get<double>()) <= 5e-5;
-  if (a.type() != b.type() || a.size() != b.size()) return false;
-  if (a.is_object()) {
-    for (auto it = a.begin(); it != a.end(); ++it) {
-      auto other = b.find(it.key());
-      if (other == b.end() || !Same(it.value(), *other)) return false;
-    }
-    return true;
-  }
-  if (!a.is_array()) return a == b;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!Same(a[i], b[i])) return false;
-  }
-  return true;
-}
 
 // ISO 8601 to the second with the offset: "2026-10-19T10:41:12-05:00".
 bool IsTime(std::string_view text) {
@@ -140,8 +116,6 @@ class Verifier {
     if (arm.role != "candidate" &&
         (arm.engagement_measured || arm.counters || !arm.blend_metrics_url.empty()))
       Problem(file + "only a candidate's pass may have blend metrics");
-    if (arm.engagement_measured != arm.counters.has_value())
-      Problem(file + "engagement_measured does not fit counters");
     if (arm.engagement_measured != !arm.blend_metrics_url.empty())
       Problem(file + "engagement_measured does not fit blend_metrics_url");
     if (arm.role == "reference" && arm.store_failures != 0)
@@ -151,7 +125,7 @@ class Verifier {
       if (!IsTime(*time)) Problem(NoTime(absl::StrCat("arm_", arm.label, ".json"), key, *time));
     }
     Requests(pass);
-    CountersOf(pass);
+    for (const std::string& problem : ImpossibleCounters(pass)) Problem(file + "counters: " + problem);
     for (const Answer& a : pass.answers) {
       std::string want = a.successful ? ExtractAnswer(a.response) : "";
       if (want != a.answer)
@@ -165,22 +139,6 @@ class Verifier {
                              ": ttft does not fit successful"));
     }
     Checked(absl::StrCat("arm and answers of ", pass.arm.label));
-  }
-
-  // Of what was looked up, and of what the whole pass counted, no part is more than all.
-  void CountersOf(const Pass& pass) {
-    const std::optional<Counters>& all = pass.arm.counters;
-    if (!all || CounterReset(pass)) return;
-    const std::string file = absl::StrCat("arm_", pass.arm.label, ".json: ");
-    if (all->prefix_hit_tokens + all->non_prefix_hit_tokens > all->requested_tokens + 0.5)
-      Problem(absl::StrCat(file, "counters: ", all->prefix_hit_tokens, " and ", all->non_prefix_hit_tokens,
-                           " tokens were served, of ", all->requested_tokens, " looked up"));
-    for (const auto& [name, member] : kCounterFields) {
-      double sum = 0;
-      for (const Answer& answer : pass.answers) sum += answer.counters ? (*answer.counters).*member : 0;
-      if (sum > (*all).*member + 0.5)
-        Problem(absl::StrCat(file, "counters: ", name, " is ", (*all).*member, ", the questions have ", sum));
-    }
   }
 
   // requests_<label>.json against what the specified files say of the same requests.
@@ -221,60 +179,15 @@ class Verifier {
     }
     POOLMARK_ASSIGN_OR_RETURN(Recomputed again, Recompute(loaded_, loaded_.path));
     for (const std::string& problem : again.problems) Problem(problem);
-    if (std::string extra = directory_.File("statistics.json"); FileExists(extra))
-      POOLMARK_RETURN_IF_ERROR(Statistics(again, extra));
+    if (std::string extra = directory_.File("statistics.json"); FileExists(extra)) {
+      POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(extra, kMaxFile));
+      POOLMARK_ASSIGN_OR_RETURN(StatisticsCheck found, CheckStatistics(text, extra, again));
+      for (std::string& problem : found.problems) Problem(std::move(problem));
+      for (std::string& warning : found.warnings) report_.warnings.push_back(std::move(warning));
+    }
     Checked(absl::StrCat("rows.jsonl and summary.json recomputed, ",
                          std::string(VerdictName(again.stored_verdict))));
     return absl::OkStatus();
-  }
-
-  // Our own file: figures first, then the words, which another version may choose otherwise.
-  Status Statistics(const Recomputed& again, const std::string& file) {
-    POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
-    POOLMARK_ASSIGN_OR_RETURN(Json have, ParseJson(text, file));
-    POOLMARK_ASSIGN_OR_RETURN(std::string want_text, EncodeStatistics(again.analysis));
-    POOLMARK_ASSIGN_OR_RETURN(Json want, ParseJson(want_text));
-    if (!have.is_object()) return InvalidInput(file, "is no object", "run analyze again");
-    const Json stored = have.value("warnings", Json());
-    const Json version = have.value("poolmark_version", Json());
-    for (Json* json : {&want, &have}) {
-      json->erase("warnings");
-      json->erase("poolmark_version");
-    }
-    if (!Same(want, have)) Problem("statistics.json differs from what the files give; run analyze again");
-    if (version != Version()) {
-      report_.warnings.push_back(
-          "statistics.json is of another version of this program: its warnings and the summary's "
-          "invalid_reasons were not compared word by word");
-      return absl::OkStatus();
-    }
-    Warnings(stored, again.analysis.warnings);
-    if (again.stored_reasons != again.reasons)
-      Problem(absl::StrCat("summary.json's invalid_reasons are not those that the files give: ",
-                           FirstDifference(again.stored_reasons, again.reasons)));
-    return absl::OkStatus();
-  }
-
-  void Warnings(const Json& stored, const std::vector<std::string>& wanted) {
-    std::vector<std::string> have;
-    if (!stored.is_array()) return Problem("statistics.json: 'warnings' is no array");
-    for (const Json& item : stored) {
-      if (!item.is_string()) return Problem("statistics.json: 'warnings' is no array of strings");
-      if (std::string text = item.get<std::string>(); !IsOfTheMoment(text)) have.push_back(std::move(text));
-    }
-    std::vector<std::string> want;
-    std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(want),
-                 [](const std::string& text) { return !IsOfTheMoment(text); });
-    if (have != want)
-      Problem("statistics.json's warnings are not those that the files give: " + FirstDifference(have, want));
-  }
-
-  static std::string FirstDifference(const std::vector<std::string>& have,
-                                     const std::vector<std::string>& want) {
-    auto [a, b] = std::mismatch(have.begin(), have.end(), want.begin(), want.end());
-    auto quoted = [](const std::string& text) { return "'" + Printable(text) + "'"; };
-    if (a == have.end()) return "there is none of " + quoted(*b);
-    return b == want.end() ? "nothing gives " + quoted(*a) : quoted(*a) + " instead of " + quoted(*b);
   }
 
   Directory directory_;

@@ -62,6 +62,7 @@ class Warner {
     for (const Pass& pass : passes_) WarnTrouble(pass);
     WarnWarm();
     WarnUnread();
+    WarnOthers();
     WarnUnrated();
     if (!s.engagement.measured)
       warn("whether the candidate reused anything was not measured (run it with --capture-blend-metrics)");
@@ -116,6 +117,18 @@ class Warner {
     if (candidate_.arm.store_failures > 0) return;  // those registered none
     if (auto warm = WarmStart(plan_, *candidate_.requests->chunks_registered_by_stores))
       out_.push_back("candidate: " + *warm);
+  }
+
+  // The server looks up what it is sent, so more than the prompts hold came from somebody else.
+  void WarnOthers() {
+    if (!summary_.engagement.measured || !plan_.padding) return;
+    if (candidate_.requests && candidate_.requests->sent_again() > 0) return;  // was looked up again
+    const double looked_up = candidate_.arm.counters->requested_tokens;
+    const auto sent = static_cast<double>(plan_.padding->prompt_tokens);
+    if (looked_up <= sent) return;
+    out_.push_back(absl::StrCat("the blend server looked up ", static_cast<int64_t>(looked_up),
+                                " tokens during the pass, its prompts have ", plan_.padding->prompt_tokens,
+                                ": the counters hold other requests too, give it no other work"));
   }
 
   void WarnUnrated() {

@@ -9,6 +9,7 @@
 
 #include "common/base/json.h"
 #include "common/base/json_repair.h"
+#include "common/quality/accuracy_file.h"
 #include "common/quality/analyze.h"
 #include "common/quality/blend_counters.h"
 #include "common/quality/chat_stream.h"
@@ -20,6 +21,7 @@
 #include "common/quality/plan.h"
 #include "common/quality/plan_split.h"
 #include "common/quality/scoring.h"
+#include "common/quality/statistics_check.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace poolmark::test {
@@ -28,7 +30,7 @@ inline void Must(bool holds) {
   if (!holds) std::abort();
 }
 
-inline constexpr int kQualityFileKinds = 10;
+inline constexpr int kQualityFileKinds = 12;
 
 // What was read is written and read again to the same bytes.
 template <class Decoded, class Encode, class Decode>
@@ -119,6 +121,22 @@ inline void FuzzQualityFile(int kind, std::string_view text) {
         Must(rating.score() && *rating.score() >= 0 && *rating.score() <= 1);
       break;
     }
+    case 10: {
+      // As `verify` reads statistics.json.
+      Recomputed again;
+      again.analysis = Analyze(OneQuestion(), {}, nullptr).value();
+      again.stored_reasons = again.reasons = {"unscored: x"};
+      if (Result<StatisticsCheck> found = CheckStatistics(text, "f", again); found.ok())
+        Must(found->problems.size() <= 3 && found->warnings.size() <= 1);
+      break;
+    }
+    case 11:
+      // The accuracy run of a job.
+      SameAgain(DecodeAccuracyFile(text, "f"), EncodeAccuracyFile,
+                [](const std::string& t) { return DecodeAccuracyFile(t, "f"); });
+      if (Result<AccuracyFile> file = DecodeAccuracyFile(text, "f"); file.ok())
+        Must(!DescribeSources(*file).empty());
+      break;
     case 9:
       SameAgain(DecodeRequests(text, "f"), EncodeRequests,
                 [](const std::string& t) { return DecodeRequests(t, "f"); });

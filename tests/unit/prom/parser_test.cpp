@@ -109,7 +109,13 @@ TEST_CASE("a filter keeps only what is asked for") {
   REQUIRE(page.ok());
   CHECK(page->samples.size() == 1);
   CHECK(page->families.size() == 1);
-  CHECK(page->bad_lines == 0);  // what is not kept is not looked at
+  CHECK(page->bad_lines == 0);  // labels that are not kept are not looked at
+  const poolmark::prom::NameFilter none = [](std::string_view) { return false; };
+  CHECK(ParseText("a 1\nb{x=\"y\"} 2\nc 3 1700000000\n", {}, none).ok());
+  // A page of words is none of series that nobody asked about.
+  CHECK_FALSE(ParseText("Not a metrics page at all\n", {}, none).ok());
+  CHECK_FALSE(ParseText("Welcome\nto this server\n", {}, none).ok());
+  CHECK(ParseText("Not a metrics page\na 1\n", {}, none)->bad_lines == 1);
 }
 
 TEST_CASE("every recorded page of a real engine, cache, router and exporter parses without a bad line",
