@@ -4,6 +4,7 @@
 #include "common/base/time_format.h"
 #include "common/base/version.h"
 #include "common/quality/codec.h"
+#include "common/quality/counter_checks.h"
 #include "common/quality/engagement.h"
 #include "common/quality/extract.h"
 
@@ -36,20 +37,23 @@ class ArmRun {
   Result<std::optional<Pass>> Go() {
     Arm& arm = pass_.arm;
     arm.started_at = IsoLocal(context_.clock->Wall());
-    POOLMARK_RETURN_IF_ERROR(sender_.CheckEngine());
+    POOLMARK_ASSIGN_OR_RETURN(const std::optional<int64_t> context_tokens, sender_.CheckEngine());
+    if (context_tokens)
+      POOLMARK_RETURN_IF_ERROR(
+          CheckContext(*options_.notes, plan_.settings, *context_tokens, options_.sender.url));
     arm.engine_version = sender_.EngineVersion();
     if (arm.engagement_measured) {
       POOLMARK_ASSIGN_OR_RETURN(last_, ReadCounters());
     }
     if (options_.stores) Store();
-    Counters start;
     if (arm.engagement_measured) {
       // The counters cover the measured questions: what the store requests looked up is no reuse, and their
       // last events land within the delay.
       context_.sleep(options_.settle);
-      POOLMARK_ASSIGN_OR_RETURN(start, ReadCounters());
-      if (options_.stores) POOLMARK_RETURN_IF_ERROR(CheckStores(Difference(start, last_)));
-      last_ = start;
+      POOLMARK_ASSIGN_OR_RETURN(start_, ReadCounters());
+      POOLMARK_RETURN_IF_ERROR(CheckPage());
+      if (options_.stores) POOLMARK_RETURN_IF_ERROR(CheckStores(Difference(start_, last_)));
+      last_ = start_;
     }
     POOLMARK_RETURN_IF_ERROR(Measure());
     if (context_.stop.stop_requested()) return std::optional<Pass>();
@@ -57,9 +61,9 @@ class ArmRun {
       context_.sleep(options_.settle);
       Result<Counters> end = ReadCounters();
       if (end.ok()) {
-        arm.counters = Difference(*end, start);
+        arm.counters = Difference(*end, start_);
       } else if (!last_read_.empty()) {
-        arm.counters = Difference(last_, start);
+        arm.counters = Difference(last_, start_);
         Note(absl::StrCat("warning: the counters could not be read at the end (",
                           std::string(end.status().message()),
                           "): those of the pass are the last reading, after ", last_read_));
@@ -67,6 +71,9 @@ class ArmRun {
         return NoReading("during the pass", std::string(end.status().message()));
       }
     }
+    for (const std::string& problem : ImpossibleCounters(pass_))
+      Note(absl::StrCat("warning: counters: ", problem,
+                        ": they cannot be believed, analyze will say INVALID"));
     arm.finished_at = IsoLocal(context_.clock->Wall());
     arm.num_questions = static_cast<int64_t>(pass_.answers.size());
     RequestLog& log = *pass_.requests;
@@ -103,6 +110,16 @@ class ArmRun {
       }
       pace.Step(++done, total, pass_.arm.store_failures);
     }
+  }
+
+  // An exporter may show nothing before its first event. Behind the store requests that is no metrics page.
+  Status CheckPage() const {
+    if (!counters_.page_was_empty() || !options_.stores || pass_.arm.store_failures > 0)
+      return absl::OkStatus();
+    return Unavailable(options_.blend_metrics_url,
+                       absl::StrCat("is an empty page, also after the store requests of ", pass_.arm.label,
+                                    ": nothing could be shown about reuse, no question was sent"),
+                       "give the metrics page of the candidate's blend server");
   }
 
   // The blend server's counters over the store requests, before anything is measured.
@@ -146,8 +163,16 @@ class ArmRun {
       // Nothing of the pass would be worth keeping: better now than after hours.
       if (pass_.arm.engagement_measured && last_read_.empty() && pass_.answers.size() == kWindow)
         return NoReading(absl::StrCat("not once after the first ", kWindow, " questions"), unreadable_);
+      if (pass_.arm.engagement_measured && pass_.answers.size() == kWindow) WarnEarly();
     }
     return absl::OkStatus();
+  }
+
+  // So that nobody waits hours for a verdict that will be INVALID.
+  void WarnEarly() const {
+    if (auto more = MoreThanLookedUp(Difference(last_, start_)))
+      Note(absl::StrCat("warning: counters: ", *more, " in the first ", kWindow,
+                        " questions: ", options_.blend_metrics_url, " cannot be believed"));
   }
 
   Status NoReading(const std::string& when, const std::string& why) const {
@@ -188,6 +213,7 @@ class ArmRun {
   const RunContext& context_;
   BlendCounters counters_;
   Sender sender_;
+  Counters start_;  // before the first question
   Counters last_;
   std::string last_read_;   // the question after which they were read, of this pass
   std::string unreadable_;  // why, the last time that they could not be read

@@ -6,6 +6,7 @@
 
 #include "common/base/result.h"
 #include "common/quality/blend_counters.h"
+#include "common/quality/plan.h"
 #include "common/quality/runner.h"
 #include "common/quality/sender.h"
 #include "common/quality/types.h"
@@ -30,6 +31,7 @@ struct ArmRunOptions {
   bool stores = true;             // reference passes send none
   std::string blend_metrics_url;  // "": no counters
   Nanoseconds settle{0};
+  const PlanNotes* notes = nullptr;  // how long the requests are; outlives the pass
 };
 
 // Nothing when interrupted. An error when the counters cannot be read where the pass needs them.

@@ -247,6 +247,7 @@ class Builder {
     for (const StoreRequest& store : plan_.store_requests) {
       POOLMARK_ASSIGN_OR_RETURN(tokenizer::TokenIds ids, Render(store.messages));
       index.AddStore(ids);
+      notes_->prompts.push_back({store.request_id, "", static_cast<int64_t>(ids.size())});
     }
     Padding padding{*settings_.filler, pad_tokens_, 0};
     int64_t done = static_cast<int64_t>(questions_.size());
@@ -256,6 +257,7 @@ class Builder {
     for (Sample& s : plan_.samples) {
       POOLMARK_ASSIGN_OR_RETURN(tokenizer::TokenIds ids, Render(s.messages));
       padding.prompt_tokens += static_cast<int64_t>(ids.size());
+      notes_->prompts.push_back({s.request_id, s.qid, static_cast<int64_t>(ids.size())});
       s.expected_reused_tokens = index.Covered(ids);
       if (*s.expected_reused_tokens == 0) ++nothing;
       if (const int64_t missing = WholeChunks(s) - *s.expected_reused_tokens; missing > 0) {
@@ -277,7 +279,6 @@ class Builder {
                                               "or end on chunk boundaries, so their "
                                               "reuse will be partial; try another --filler"));
     }
-    notes_->plannable_tokens = padding.prompt_tokens;
     plan_.padding = padding;
     return absl::OkStatus();
   }
@@ -327,6 +328,34 @@ std::vector<size_t> MeasuredOrder(int64_t seed, const std::string& qid, size_t p
     for (size_t i = passages - 1; i > 0; --i) std::swap(order[i], order[random.Below(i + 1)]);
   } while (std::is_sorted(order.begin(), order.end()));
   return order;
+}
+
+Status CheckContext(const PlanNotes& notes, const Settings& settings, int64_t context_tokens,
+                    const std::string& where) {
+  const PromptSize* worst = nullptr;
+  int64_t worst_tokens = context_tokens;
+  int64_t too_long = 0;
+  for (const PromptSize& prompt : notes.prompts) {
+    const int64_t tokens = prompt.tokens + (prompt.qid.empty() ? 1 : settings.max_output_tokens);
+    if (tokens > context_tokens) ++too_long;
+    if (tokens <= worst_tokens) continue;
+    worst_tokens = tokens;
+    worst = &prompt;
+  }
+  if (worst == nullptr) return absl::OkStatus();
+  const bool store = worst->qid.empty();
+  std::string what =
+      store ? absl::StrCat(worst->request_id, " has ", worst->tokens, " tokens and asks for 1 more")
+            : absl::StrCat(worst->request_id, " (", worst->qid, ") has ", worst->tokens,
+                           " tokens and may answer with ", settings.max_output_tokens);
+  std::string hint =
+      "start the engine with a longer context, or leave the longest records out of the data set";
+  if (!store && worst->tokens < context_tokens) hint = "lower --max-output-tokens, or " + hint;
+  if (store && settings.scenario == "concatenated") hint = "lower --min-unit-tokens, or " + hint;
+  return Precondition(where,
+                      absl::StrCat("takes ", context_tokens, " tokens of prompt and answer together, ", what,
+                                   "; ", too_long, " of ", notes.prompts.size(), " requests are too long"),
+                      hint);
 }
 
 Result<Plan> BuildPlan(const Settings& settings, const std::vector<Question>& questions,

@@ -13,9 +13,16 @@
 
 namespace poolmark::quality {
 
+// How long a rendered request is.
+struct PromptSize {
+  std::string request_id;
+  std::string qid;  // "": a store request
+  int64_t tokens = 0;
+};
+
 struct PlanNotes {
   std::vector<std::string> warnings;
-  int64_t plannable_tokens = 0;  // tokens of all measured prompts
+  std::vector<PromptSize> prompts;  // every store request, then every question
 };
 
 // "key=value" of --template-kwargs: true/false in any case, whole numbers, else text. Later ones win.
@@ -31,6 +38,11 @@ using PlanProgress = std::function<void(int64_t done, int64_t total)>;
 Result<Plan> BuildPlan(const Settings& settings, const std::vector<Question>& questions,
                        tokenizer::Tokenizer* tokenizer, PlanNotes* notes,
                        const PlanProgress& progress = nullptr);
+
+// Refused where an engine that takes `context_tokens` of prompt and answer together, as `where` tells, could
+// not answer a request: the longest one is named.
+Status CheckContext(const PlanNotes& notes, const Settings& settings, int64_t context_tokens,
+                    const std::string& where);
 
 // The measured order of a question's passages in the reordered scenario: a permutation that is never the
 // identity for two or more (decision Q8).

@@ -8,6 +8,7 @@
 #include "common/base/version.h"
 #include "common/quality/arm_run.h"
 #include "common/quality/codec.h"
+#include "common/quality/counter_checks.h"
 #include "common/quality/dataset.h"
 #include "common/quality/plan.h"
 #include "common/tokenizer/local.h"
@@ -100,7 +101,15 @@ class Run {
     }
     if (!options_.blend_metrics_url.empty()) {
       // Long before the pass that needs it.
-      POOLMARK_RETURN_IF_ERROR(BlendCounters(context_.client, options_.blend_metrics_url).Read().status());
+      BlendCounters page(context_.client, options_.blend_metrics_url);
+      POOLMARK_ASSIGN_OR_RETURN(const Counters counters, page.Read());
+      if (page.page_was_empty())
+        Note(absl::StrCat("warning: ", options_.blend_metrics_url,
+                          " is an empty page: right for an exporter before its first event alone"));
+      if (auto more = MoreThanLookedUp(counters))
+        return InvalidInput(options_.blend_metrics_url,
+                            *more + " since its server started: such counters cannot be believed",
+                            "give the metrics page of the candidate's blend server");
     }
     return absl::OkStatus();
   }
@@ -130,12 +139,17 @@ class Run {
           "warning: ", dataset.skipped_records, " of the ", dataset.records(),
           " records that were read cannot be used and were skipped (first: ", dataset.first_skipped, ")"));
     }
-    PlanNotes notes;
     Pace pace(context_, "plan");
     POOLMARK_ASSIGN_OR_RETURN(plan_,
-                              BuildPlan(options_.settings, dataset.questions, tokenizer.get(), &notes,
+                              BuildPlan(options_.settings, dataset.questions, tokenizer.get(), &notes_,
                                         [&](int64_t done, int64_t total) { pace.Step(done, total, 0); }));
-    for (const std::string& warning : notes.warnings) Note("warning: " + warning);
+    for (const std::string& warning : notes_.warnings) Note("warning: " + warning);
+    if (const tokenizer::TokenizerCalls calls = tokenizer->Calls(); calls.sent_again > 0)
+      Note(absl::StrCat("warning: ", tokenizer->Description(), " was asked again ", calls.sent_again,
+                        calls.sent_again == 1 ? " time" : " times", " after errors that may pass, ",
+                        calls.requests, " answers were needed"));
+    if (const std::optional<int64_t> context = tokenizer->MaxModelTokens())
+      return CheckContext(notes_, options_.settings, *context, tokenizer->Description());
     return absl::OkStatus();
   }
 
@@ -161,24 +175,31 @@ class Run {
            (label != "candidate" || pass->arm.blend_metrics_url == options_.blend_metrics_url);
   }
 
-  // An engine that refused everything it was asked has shown nothing: it takes no earlier pass away.
-  Status CheckReplaces(const std::string& role, const quality::Pass& pass) const {
+  // An engine that refused everything it was asked has shown nothing: that is no pass, and takes none away.
+  Status CheckAnswered(const std::string& role, const quality::Pass& pass) const {
     const auto answered = [](const quality::Pass& p) {
       return std::any_of(p.answers.begin(), p.answers.end(), [](const Answer& a) { return a.successful; });
     };
+    if (answered(pass)) return absl::OkStatus();
+    const std::string& label = pass.arm.label;
     const bool stored = !plan_.store_requests.empty() && role != "reference" &&
                         pass.arm.store_failures < static_cast<int64_t>(plan_.store_requests.size());
-    if (answered(pass) || stored || last_role_ == role) return absl::OkStatus();
-    const Result<quality::Pass> earlier = directory_.LoadPass(plan_, ArmLabel(role, 0), false);
-    if (!earlier.ok() || !answered(*earlier)) return absl::OkStatus();
-    return Unavailable(
-        pass.arm.url,
-        absl::StrCat("not one of the requests of ", pass.arm.label, " succeeded (",
-                     pass.requests && !pass.requests->troubled.empty()
-                         ? pass.requests->troubled.front().problem
-                         : std::string("no reason was given"),
-                     "): it is not saved, the earlier pass of ", earlier->arm.finished_at, " stands"),
-        absl::StrCat("see to the engine, or delete arm_", earlier->arm.label, ".json to keep what fails"));
+    if (stored) {
+      Note(absl::StrCat("warning: ", label, " took its store requests and answered not one of its ",
+                        pass.answers.size(), " questions: every one scores 0"));
+      return absl::OkStatus();
+    }
+    std::string stands;
+    if (const Result<quality::Pass> earlier = directory_.LoadPass(plan_, label, false);
+        earlier.ok() && answered(*earlier))
+      stands = absl::StrCat(", the earlier pass of ", earlier->arm.finished_at, " stands");
+    return Unavailable(pass.arm.url,
+                       absl::StrCat("not one of the requests of ", label, " succeeded (",
+                                    pass.requests && !pass.requests->troubled.empty()
+                                        ? pass.requests->troubled.front().problem
+                                        : std::string("no reason was given"),
+                                    "): it is not saved", stands),
+                       "see to the engine and run this arm again");
   }
 
   Status Pass(const std::string& role, int64_t run_index, const std::string& url) {
@@ -196,10 +217,11 @@ class Run {
     arm_options.stores = role != "reference";
     arm_options.blend_metrics_url = candidate ? options_.blend_metrics_url : "";
     arm_options.settle = options_.settle;
+    arm_options.notes = &notes_;
     POOLMARK_ASSIGN_OR_RETURN(std::optional<quality::Pass> pass,
                               RunArm(plan_, role, run_index, arm_options, context_));
     if (!pass) return absl::OkStatus();  // interrupted: nothing of it is saved
-    POOLMARK_RETURN_IF_ERROR(CheckReplaces(role, *pass));
+    POOLMARK_RETURN_IF_ERROR(CheckAnswered(role, *pass));
     std::string text;
     for (const Answer& answer : pass->answers) {
       POOLMARK_ASSIGN_OR_RETURN(std::string line, EncodeAnswer(answer));
@@ -217,6 +239,7 @@ class Run {
   const RunContext& context_;
   Directory directory_;
   Plan plan_;
+  PlanNotes notes_;
   std::string last_role_;
   RunReport report_;
 };

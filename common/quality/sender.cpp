@@ -24,6 +24,14 @@ double RoundTo4(double seconds) {
   return rounded;
 }
 
+// Of an entry in vLLM's list of models.
+std::optional<int64_t> MaxModelLength(const Json& model) {
+  const Json longest = model.value("max_model_len", Json());
+  if (!longest.is_number_unsigned() || longest.get<uint64_t>() == 0 || longest.get<uint64_t>() >= 1ull << 53)
+    return std::nullopt;
+  return longest.get<int64_t>();
+}
+
 }  // namespace
 
 std::string ApiBase(std::string url) {
@@ -129,7 +137,7 @@ bool Sender::Attempt(const std::string& body, SendOutcome* outcome, std::optiona
   return false;
 }
 
-Status Sender::CheckEngine() {
+Result<std::optional<int64_t>> Sender::CheckEngine() {
   http::Request request;
   POOLMARK_ASSIGN_OR_RETURN(request.url, http::ParseUrl(ApiBase(options_.url) + "/models"));
   request.headers = {Authorization()};
@@ -151,15 +159,15 @@ Status Sender::CheckEngine() {
   Result<Json> json = ParseJson(response->body, "models");
   if (response->status != 200 || !json.ok() || !json->is_object() || !json->contains("data") ||
       !(*json)["data"].is_array() || (*json)["data"].empty())
-    return absl::OkStatus();
+    return std::optional<int64_t>();
   std::string served;
   for (const Json& model : (*json)["data"]) {
     if (!model.is_object() || !model.contains("id") || !model["id"].is_string()) continue;
     const std::string id = ValidUtf8(model["id"].get<std::string>());
-    if (id == options_.model) return absl::OkStatus();
+    if (id == options_.model) return MaxModelLength(model);
     absl::StrAppend(&served, served.empty() ? "" : ", ", id.substr(0, 100));
   }
-  if (served.empty()) return absl::OkStatus();
+  if (served.empty()) return std::optional<int64_t>();
   return Precondition(
       options_.url,
       absl::StrCat("does not serve the model '", options_.model, "', it serves ", served.substr(0, 400)),

@@ -45,8 +45,8 @@ class Sender {
 
   SendOutcome Send(const Messages& messages, int64_t max_tokens);
   // Before a pass: is the engine there, and does it serve the model? One that refuses the key is
-  // refused; one without a list of models passes.
-  Status CheckEngine();
+  // refused; one without a list of models passes. What it tells of the longest prompt and answer together.
+  Result<std::optional<int64_t>> CheckEngine();
   // GET /version, nothing on any failure.
   std::optional<std::string> EngineVersion();
   // The body of a request, for tests and records.

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,12 @@ class Endpoint : public Tokenizer {
         api_key_(std::move(api_key)),
         sleep_(std::move(sleep)) {}
 
+  std::optional<int64_t> MaxModelTokens() const override {
+    const int64_t tokens = max_model_len_;
+    return tokens > 0 ? std::optional(tokens) : std::nullopt;
+  }
+  TokenizerCalls Calls() const override { return {requests_, sent_again_}; }
+
  protected:
   Result<std::string> Post(const std::string& path, const Json& body) {
     std::string where = root_ + path;
@@ -35,8 +42,16 @@ class Endpoint : public Tokenizer {
     if (!api_key_.empty()) request.headers.emplace_back("Authorization", "Bearer " + api_key_);
     POOLMARK_ASSIGN_OR_RETURN(request.body, DumpJson(body));
     request.timeout = std::chrono::seconds(60);
+    ++requests_;
+    Sleep counted;
+    if (sleep_) {
+      counted = [this](Nanoseconds wait) {
+        ++sent_again_;
+        sleep_(wait);
+      };
+    }
     // A plan asks thousands of times and nothing of it is saved before the end.
-    POOLMARK_ASSIGN_OR_RETURN(http::Response response, http::SendWithRetries(*client_, request, sleep_));
+    POOLMARK_ASSIGN_OR_RETURN(http::Response response, http::SendWithRetries(*client_, request, counted));
     if (response.status != 200) {
       return Unavailable(
           where, absl::StrCat("answered ", response.status, ": ", ValidUtf8(response.body.substr(0, 200))));
@@ -46,7 +61,9 @@ class Endpoint : public Tokenizer {
 
   Result<TokenIds> Ids(const std::string& path, const Json& body) {
     POOLMARK_ASSIGN_OR_RETURN(std::string answer, Post(path, body));
-    return ReadTokenReply(answer, root_ + path);
+    POOLMARK_ASSIGN_OR_RETURN(TokenReply reply, ReadTokenReply(answer, root_ + path));
+    if (reply.max_model_len) max_model_len_ = *reply.max_model_len;
+    return std::move(reply.ids);
   }
 
   http::Client* client_;
@@ -54,6 +71,11 @@ class Endpoint : public Tokenizer {
   std::string model_;
   std::string api_key_;
   Sleep sleep_;
+
+ private:
+  std::atomic<int64_t> max_model_len_ = 0;  // 0: not told
+  std::atomic<int64_t> requests_ = 0;
+  std::atomic<int64_t> sent_again_ = 0;
 };
 
 class VllmEndpoint final : public Endpoint {
@@ -101,20 +123,24 @@ class LlamaEndpoint final : public Endpoint {
 
 }  // namespace
 
-Result<TokenIds> ReadTokenReply(std::string_view body, const std::string& where) {
+Result<TokenReply> ReadTokenReply(std::string_view body, const std::string& where) {
   POOLMARK_ASSIGN_OR_RETURN(Json answer, ParseJson(body, where));
   if (!answer.is_object() || !answer.contains("tokens") || !answer["tokens"].is_array()) {
     return InvalidInput(where, "the answer has no array 'tokens'",
                         "give --tokenizer with a tokenizer.json instead");
   }
-  TokenIds ids;
+  TokenReply reply;
   for (const Json& token : answer["tokens"]) {
     if (!token.is_number_unsigned() || token.get<uint64_t>() > UINT32_MAX) {
       return InvalidInput(where, "'tokens' holds something that is no token id");
     }
-    ids.push_back(token.get<uint32_t>());
+    reply.ids.push_back(token.get<uint32_t>());
   }
-  return ids;
+  const Json longest = answer.value("max_model_len", Json());
+  // Beyond 2^53 it is a mark for "no limit".
+  if (longest.is_number_unsigned() && longest.get<uint64_t>() > 0 && longest.get<uint64_t>() < 1ull << 53)
+    reply.max_model_len = longest.get<int64_t>();
+  return reply;
 }
 
 Result<std::unique_ptr<Tokenizer>> OpenEndpoint(http::Client* client, const std::string& base_url,

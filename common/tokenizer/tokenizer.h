@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,11 @@ namespace poolmark::tokenizer {
 using TokenIds = std::vector<uint32_t>;
 using ChatMessages = std::vector<std::pair<std::string, std::string>>;  // (role, content)
 
+struct TokenizerCalls {
+  int64_t requests = 0;
+  int64_t sent_again = 0;  // after answers that may pass
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -26,6 +32,10 @@ class Tokenizer {
   // The whole prompt of a chat request: template, generation prompt, `kwargs_json` (an object, "{}" for none)
   // given to the template.
   virtual Result<TokenIds> EncodeChat(const ChatMessages& messages, const std::string& kwargs_json) = 0;
+  // The longest prompt and answer together, where the engine tells it. Known once it has answered.
+  virtual std::optional<int64_t> MaxModelTokens() const { return std::nullopt; }
+  // What an endpoint was asked; nothing else is asked anything.
+  virtual TokenizerCalls Calls() const { return {}; }
   // What it is, for provenance: "endpoint http://… (vllm)", "file …/tokenizer.json".
   virtual std::string Description() const = 0;
 };
@@ -40,7 +50,11 @@ Result<std::unique_ptr<Tokenizer>> OpenEndpoint(http::Client* client, const std:
                                                 const std::string& model, const std::string& api_key = "",
                                                 const Sleep& sleep = {});
 
-// The ids in a tokenize endpoint's answer; errors begin with `where`.
-Result<TokenIds> ReadTokenReply(std::string_view body, const std::string& where);
+struct TokenReply {
+  TokenIds ids;
+  std::optional<int64_t> max_model_len;  // vLLM and SGLang tell it
+};
+// A tokenize endpoint's answer; errors begin with `where`. A max_model_len that is no length is as none.
+Result<TokenReply> ReadTokenReply(std::string_view body, const std::string& where);
 
 }  // namespace poolmark::tokenizer

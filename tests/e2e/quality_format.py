@@ -223,7 +223,7 @@ def check(out, metric):
         prefix = counters and counters["prefix_hit_tokens"] + counters["segmented_prefix_hit_tokens"]
         blended = counters and counters["non_prefix_hit_tokens"]
         kind = counters and ("none" if prefix == blended == 0 else "prefix" if prefix > blended else "blended")
-        share = counters and (blended / counters["requested_tokens"] if counters["requested_tokens"] > 0 else 0.0)
+        share = counters and (min(1.0, max(0.0, blended / counters["requested_tokens"])) if counters["requested_tokens"] > 0 else 0.0)
         evidence = [{k: p[k] for k in ("passage_id", "origin", "stored_position", "measured_position")} for p in sample["passages"] if p["is_evidence"]]
         keys("rows.jsonl", row, [
             ("qid", one_of(sample["qid"])), ("gold", one_of(sample["answers"])),

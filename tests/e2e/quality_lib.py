@@ -1,4 +1,6 @@
 """Simulated arms and the quality commands, for the end-to-end tests of the answer-quality benchmark."""
+import http.server
+import itertools
 import json
 import os
 import re
@@ -7,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -69,6 +72,42 @@ class Engine:
     def post(self, path, body):
         request = urllib.request.Request(self.url + path, data=body.encode(), method="POST")
         return urllib.request.urlopen(request, timeout=10).read().decode()
+
+
+class MetricsPage:
+    """A metrics page of the test's own: `page(reads)` is its text, given how often it was read before."""
+
+    def __init__(self, page):
+        reads = itertools.count()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                body = page(next(reads)).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/metrics"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def blend_page(requested, blended):
+    return "".join(f"# TYPE lmcache_blend_lookup_{name}_tokens_total counter\nlmcache_blend_lookup_{name}_tokens_total {value}\n"
+                   for name, value in (("requested", requested), ("non_prefix_hit", blended)))
 
 
 def quality(*arguments, expect=0, timeout=300):

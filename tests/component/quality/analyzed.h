@@ -26,14 +26,22 @@ inline void AnalyzeNow(const std::string& directory) {
   REQUIRE(quality::AnalyzeDirectory(OptionsFor(directory), NoJudge()).ok());
 }
 
+// The comparison of what lies in a directory; nothing is saved.
+inline quality::Analysis AnalysisOf(const std::string& directory,
+                                    const quality::VerdictSettings& settings = {}) {
+  Result<quality::LoadedDirectory> loaded = quality::Directory(directory).Load(false);
+  INFO(loaded.status().message());
+  REQUIRE(loaded.ok());
+  Result<quality::Analysis> analysis = quality::Analyze(*loaded, settings, nullptr);
+  INFO(analysis.status().message());
+  REQUIRE(analysis.ok());
+  return *std::move(analysis);
+}
+
 // A directory of three arms, analyzed, in the given scenario.
 struct Analyzed {
   explicit Analyzed(const std::string& scenario) {
-    FakeEngineOptions engine_options;
-    engine_options.answer = [](const std::string& question, int) {
-      return "<answer>" + QualityBench::Gold(question) + "</answer>";
-    };
-    FakeEngine engine(engine_options);
+    FakeEngine engine(Answering());
     bench.options.settings.scenario = scenario;
     if (scenario == "concatenated") {
       bench.options.settings.filler = "none";

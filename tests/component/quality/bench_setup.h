@@ -83,4 +83,27 @@ class QualityBench {
   Nanoseconds slept_{0};
 };
 
+// Gives every question its gold.
+inline std::string RightAnswer(const std::string& question, int) {
+  return "Let me see. <answer>" + QualityBench::Gold(question) + "</answer>";
+}
+inline FakeEngineOptions Answering() {
+  FakeEngineOptions options;
+  options.answer = RightAnswer;
+  return options;
+}
+
+// A bench with an engine for the reference and one for the candidate, whose counters are captured.
+struct TwoArms {
+  explicit TwoArms(const FakeEngineOptions& candidate_options = Answering())
+      : reference(Answering()), candidate(candidate_options) {
+    bench.options.reference_url = reference.url();
+    bench.options.candidate_url = candidate.url();
+    bench.options.blend_metrics_url = candidate.metrics_url();
+  }
+  QualityBench bench;
+  FakeEngine reference;
+  FakeEngine candidate;
+};
+
 }  // namespace poolmark::test

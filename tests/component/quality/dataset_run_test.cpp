@@ -15,16 +15,13 @@
 namespace poolmark::quality {
 namespace {
 
+using test::Answering;
 using test::FakeEngine;
 using test::FakeEngineOptions;
 using test::QualityBench;
 
 constexpr char kRevision[] = "0123456789abcdef0123456789abcdef01234567";
 constexpr char kOlder[] = "ffffffffffffffffffffffffffffffffffffffff";
-
-std::string Right(const std::string& question, int) {
-  return "<answer>" + QualityBench::Gold(question) + "</answer>";
-}
 
 // Questions in MuSiQue's shape, a line each.
 std::string MusiqueLines(int count) {
@@ -85,9 +82,7 @@ class HubCache {
 
 TEST_CASE("a known data set runs from the Hugging Face cache, whose snapshots are links", "[K8][K12]") {
   QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine engine(options);
+  FakeEngine engine(Answering());
   bench.options.reference_url = engine.url();
   bench.options.reference_repeats = 1;
 

@@ -120,7 +120,10 @@ void FakeEngine::Serve(const http::ServerRequest& request, http::ResponseWriter&
     return writer.Send(options_.models_status, "application/json", R"({"error": "no"})");
   if (request.path == "/v1/models" && !options_.models.empty()) {
     Json data = Json::array();
-    for (const std::string& model : options_.models) data.push_back({{"id", model}});
+    for (const std::string& model : options_.models) {
+      data.push_back({{"id", model}});
+      if (options_.models_max_model_len > 0) data.back()["max_model_len"] = options_.models_max_model_len;
+    }
     return writer.Send(200, "application/json", Json({{"data", data}}).dump());
   }
   if (request.path == "/tokenize") {
@@ -138,8 +141,9 @@ void FakeEngine::Serve(const http::ServerRequest& request, http::ResponseWriter&
             : body["prompt"].get<std::string>();
     std::vector<uint32_t> tokens = FakeTokens(text, options_.merging);
     if (options_.leading_token && !body.contains("messages")) tokens.insert(tokens.begin(), 1);
-    return writer.Send(200, "application/json",
-                       Json({{"count", tokens.size()}, {"max_model_len", 99999}, {"tokens", tokens}}).dump());
+    Json reply = {{"count", tokens.size()}, {"tokens", tokens}};
+    reply["max_model_len"] = Json::parse(options_.max_model_len);
+    return writer.Send(200, "application/json", reply.dump());
   }
   writer.Send(404, "application/json", "{}");
 }

@@ -47,8 +47,11 @@ struct FakeEngineOptions {
   std::string version = "9.9.9";                         // "" for none
   // The status of the tokenize endpoint's so manieth answer, from 0; 0 sends the ids.
   std::function<int(int number)> tokenize_status;
-  int models_status = 0;            // of /v1/models; 0: as `models` says
-  std::vector<std::string> models;  // what /v1/models lists; empty: no such path
+  // What the tokenize endpoint says of the longest prompt and answer together, as JSON; and the models' list.
+  std::string max_model_len = "99999";
+  int64_t models_max_model_len = 0;  // 0: the list does not tell
+  int models_status = 0;             // of /v1/models; 0: as `models` says
+  std::vector<std::string> models;   // what /v1/models lists; empty: no such path
 };
 
 class FakeEngine {

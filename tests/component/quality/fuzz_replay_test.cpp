@@ -8,6 +8,7 @@
 #include "common/quality/recompute.h"
 #include "common/quality/report_html.h"
 #include "common/quality/report_text.h"
+#include "common/quality/verify.h"
 #include "tests/component/quality/bench_setup.h"
 #include "tests/fuzz/quality_targets.h"
 #include "tests/unit/quality/quality_data.h"
@@ -99,6 +100,7 @@ TEST_CASE("a directory that loads can be compared, shown and written, whatever i
   SplitMix64 random(20261201);
   int loaded = 0;
   int recomputed = 0;
+  int verified = 0;
   for (int i = 0; i < 400; ++i) {
     const std::string file = bench.out() + "/" + names[random.Below(names.size())];
     const std::string before = ReadFile(file).value();
@@ -128,6 +130,12 @@ TEST_CASE("a directory that loads can be compared, shown and written, whatever i
       CHECK_FALSE(ReportHtml(*directory, *analysis).empty());
       (void)PlanProblems(directory->plan);
     }
+    // verify refuses, or says what it found; no value breaks it.
+    if (const Result<VerifyReport> report = VerifyDirectory(bench.out()); report.ok()) {
+      ++verified;
+    } else {
+      CHECK_FALSE(report.status().message().empty());
+    }
     // The comparison with whatever settings the file holds.
     if (directory.ok()) {
       const Result<Recomputed> again = Recompute(*directory, bench.out());
@@ -138,6 +146,7 @@ TEST_CASE("a directory that loads can be compared, shown and written, whatever i
   }
   CHECK(loaded > 100);
   CHECK(recomputed > 100);
+  CHECK(verified > 100);
 }
 
 TEST_CASE("readers hold on recorded, mutated and hostile inputs", "[K2]") {

@@ -9,18 +9,11 @@
 namespace poolmark::quality {
 namespace {
 
+using test::Answering;
 using test::FakeEngine;
 using test::FakeEngineOptions;
 using test::QualityBench;
 
-std::string Right(const std::string& question, int) {
-  return "<answer>" + QualityBench::Gold(question) + "</answer>";
-}
-FakeEngineOptions Answering() {
-  FakeEngineOptions options;
-  options.answer = Right;
-  return options;
-}
 std::string Text(const QualityBench& bench, const std::string& name) {
   return ReadFile(bench.out() + "/" + name).value();
 }
@@ -72,17 +65,40 @@ TEST_CASE("an engine that answers nothing takes no good pass away") {
   CHECK(Text(bench, "arm_candidate.json") != arm);
 }
 
-TEST_CASE("a first pass of failures alone is kept as data, and replaced by anything") {
+TEST_CASE("a pass of which every request failed is an error, not a pass") {
   QualityBench bench;
   FakeEngineOptions failing = Answering();
   failing.status = [](bool, int) { return 400; };
   FakeEngine bad(failing), good(Answering());
-  bench.options.candidate_url = bad.url();
   bench.options.tokenize_url = good.url();
-  CHECK(bench.Run().failed_questions == QualityBench::kQuestions);
-  CHECK(bench.Run().saved == std::vector<std::string>{"candidate"});
-  bench.options.candidate_url = good.url();
-  CHECK(bench.Run().failed_questions == 0);
+  std::string label = "candidate";
+  SECTION("a candidate") {
+    bench.options.candidate_url = bad.url();
+  }
+  SECTION("a reference, before the candidate is asked anything") {
+    label = "reference_1";
+    bench.options.reference_url = bad.url();
+    bench.options.candidate_url = good.url();
+  }
+  const Status refused = bench.TryRun().status();
+  CHECK_THAT(std::string(refused.message()),
+             Catch::Contains("not one of the requests of " + label + " succeeded (HTTP 400: ") &&
+                 Catch::Contains("told to fail") && Catch::Contains("it is not saved") &&
+                 !Catch::Contains("stands"));
+  CHECK(good.bodies().empty());
+  CHECK(ListDir(bench.out()).value() == std::vector<std::string>{"manifest.jsonl", "plan.json"});
+}
+
+TEST_CASE("an engine that takes store requests and answers nothing is data, told clearly") {
+  test::TwoArms arms([] {
+    FakeEngineOptions options = Answering();
+    options.status = [](bool store, int) { return store ? 0 : 400; };
+    return options;
+  }());
+  CHECK(arms.bench.Run().failed_questions == QualityBench::kQuestions);
+  CHECK_THAT(arms.bench.notes,
+             Catch::Contains("candidate took its store requests and answered not one of its 24 questions"));
+  CHECK(Directory(arms.bench.out()).Load(false)->passes.size() == 3);
 }
 
 TEST_CASE("resume keeps what analyze will read and runs the rest again") {
@@ -161,6 +177,7 @@ TEST_CASE("a tokenize endpoint that is busy for a moment costs no plan", "[K11]"
     bench.Run();
     calm = Directory(bench.out()).LoadPlan().value()->prompts_digest;
     CHECK(bench.slept() == Nanoseconds(0));
+    CHECK_THAT(bench.notes, !Catch::Contains("asked again"));
   }
   QualityBench bench;
   FakeEngineOptions options = Answering();
@@ -172,6 +189,8 @@ TEST_CASE("a tokenize endpoint that is busy for a moment costs no plan", "[K11]"
     bench.Run();
     CHECK(Directory(bench.out()).LoadPlan().value()->prompts_digest == calm);
     CHECK(bench.slept() == std::chrono::milliseconds(1500));
+    CHECK_THAT(bench.notes, Catch::Contains("/tokenize was asked again 2 times after errors that may pass, " +
+                                            std::to_string(engine.tokenized() - 2) + " answers were needed"));
     return;
   }
   SECTION("for good") {

@@ -10,33 +10,19 @@
 #include "common/quality/plan.h"
 #include "common/quality/report_text.h"
 #include "common/quality/runner.h"
-#include "tests/component/quality/bench_setup.h"
+#include "tests/component/quality/analyzed.h"
 #include "tests/support/temp_dir.h"
 
 namespace poolmark::quality {
 namespace {
 
+using test::AnalysisOf;
+using test::Answering;
 using test::FakeEngine;
 using test::FakeEngineOptions;
 using test::QualityBench;
-
-std::string Right(const std::string& question, int) {
-  return "Let me see. <answer>" + QualityBench::Gold(question) + "</answer>";
-}
-
-VerdictSettings Match() {
-  return {};
-}
-
-Analysis AnalyzeDirectory(const std::string& path, const VerdictSettings& settings = Match()) {
-  Result<LoadedDirectory> loaded = Directory(path).Load(false);
-  INFO(loaded.status().message());
-  REQUIRE(loaded.ok());
-  Result<Analysis> analysis = Analyze(*loaded, settings, nullptr);
-  INFO(analysis.status().message());
-  REQUIRE(analysis.ok());
-  return *std::move(analysis);
-}
+using test::RightAnswer;
+using test::TwoArms;
 
 }  // namespace
 
@@ -45,8 +31,7 @@ TEST_CASE("each scenario runs, reuses what its plan expects and passes",
   for (const char* scenario : {"independent", "reordered", "concatenated"}) {
     DYNAMIC_SECTION(scenario) {
       QualityBench bench;
-      FakeEngineOptions options;
-      options.answer = Right;
+      FakeEngineOptions options = Answering();
       FakeEngine reference(options), control(options), candidate(options);
       bench.options.settings.scenario = scenario;
       if (std::string(scenario) == "concatenated") {
@@ -68,7 +53,7 @@ TEST_CASE("each scenario runs, reuses what its plan expects and passes",
       CHECK(control.stores() == candidate.stores());
       CHECK(candidate.measured() == QualityBench::kQuestions);
       CHECK(reference.measured() == 2 * QualityBench::kQuestions);
-      Analysis analysis = AnalyzeDirectory(bench.out());
+      Analysis analysis = AnalysisOf(bench.out());
       INFO(EncodeSummary(analysis.summary).value());
       CHECK(analysis.summary.verdict == Verdict::kPass);
       CHECK(analysis.summary.engagement.gate ==
@@ -89,9 +74,7 @@ TEST_CASE("each scenario runs, reuses what its plan expects and passes",
 
 TEST_CASE("requests are those of the released sender", "[K12]") {
   QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine engine(options);
+  FakeEngine engine(Answering());
   bench.options.candidate_url = engine.url();
   bench.options.settings.template_kwargs = {{"enable_thinking", false}};
   bench.Run();
@@ -112,9 +95,7 @@ TEST_CASE("requests are those of the released sender", "[K12]") {
 
 TEST_CASE("a later run compares its plan, and another plan is refused untouched", "[K8][K32]") {
   QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine engine(options);
+  FakeEngine engine(Answering());
   bench.options.reference_url = engine.url();
   bench.Run();
   std::string plan = ReadFile(bench.out() + "/plan.json").value();
@@ -122,7 +103,7 @@ TEST_CASE("a later run compares its plan, and another plan is refused untouched"
   bench.options.candidate_url = engine.url();
   bench.Run();
   CHECK(ReadFile(bench.out() + "/plan.json").value() == plan);
-  CHECK(AnalyzeDirectory(bench.out()).summary.verdict == Verdict::kPass);
+  CHECK(AnalysisOf(bench.out()).summary.verdict == Verdict::kPass);
 
   bench.options.settings.chunk_size = 8;
   bench.options.settings.seed = 1;
@@ -156,9 +137,7 @@ TEST_CASE("another schema version is refused before anything is sent", "[K9]") {
 
 TEST_CASE("a role's new pass replaces its old ones and what analyze made of them", "[K5][K6]") {
   QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine engine(options);
+  FakeEngine engine(Answering());
   bench.options.reference_url = engine.url();
   bench.options.candidate_url = engine.url();
   bench.options.reference_repeats = 3;
@@ -179,14 +158,10 @@ TEST_CASE("a role's new pass replaces its old ones and what analyze made of them
 
 TEST_CASE("failures are data: failed questions score 0, failed stores make the verdict INVALID",
           "[K26][K33]") {
-  QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine reference(options);
+  FakeEngineOptions options = Answering();
   options.status = [](bool store, int number) { return number == 1 ? (store ? 400 : 404) : 0; };
-  FakeEngine candidate(options);
-  bench.options.reference_url = reference.url();
-  bench.options.candidate_url = candidate.url();
+  TwoArms arms(options);
+  QualityBench& bench = arms.bench;
   RunReport report = bench.Run();
   CHECK(report.failed_questions == 1);
   CHECK(report.failed_stores == 1);
@@ -197,7 +172,7 @@ TEST_CASE("failures are data: failed questions score 0, failed stores make the v
   CHECK(!answers[1].ttft_seconds);
   CHECK(ReadFile(bench.out() + "/answers_candidate.jsonl").value().find("\"ttft\": -1.0") !=
         std::string::npos);
-  Analysis analysis = AnalyzeDirectory(bench.out());
+  Analysis analysis = AnalysisOf(bench.out());
   CHECK(analysis.summary.verdict == Verdict::kInvalid);
   REQUIRE(analysis.summary.invalid_reasons.size() == 1);
   CHECK(analysis.summary.invalid_reasons[0].starts_with("store_failures: 1 of"));
@@ -206,8 +181,7 @@ TEST_CASE("failures are data: failed questions score 0, failed stores make the v
 
 TEST_CASE("requests are retried on server errors alone", "[K12]") {
   QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
+  FakeEngineOptions options = Answering();
   int failures = 0;
   options.status = [&](bool store, int) { return !store && failures++ < 2 ? 503 : 0; };
   FakeEngine engine(options);
@@ -219,10 +193,7 @@ TEST_CASE("requests are retried on server errors alone", "[K12]") {
 }
 
 TEST_CASE("each loss has its tag, and the verdict is FAIL", "[K21][K23]") {
-  QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine reference(options);
+  FakeEngineOptions options = Answering();
   options.answer = [](const std::string& question, int number) -> std::string {
     switch (number) {
       case 0:
@@ -238,14 +209,12 @@ TEST_CASE("each loss has its tag, and the verdict is FAIL", "[K21][K23]") {
       case 5:
         return "<answer>not stated</answer>";
     }
-    return Right(question, number);
+    return RightAnswer(question, number);
   };
-  FakeEngine candidate(options);
-  bench.options.reference_url = reference.url();
-  bench.options.candidate_url = candidate.url();
-  bench.options.blend_metrics_url = candidate.metrics_url();
+  TwoArms arms(options);
+  QualityBench& bench = arms.bench;
   bench.Run();
-  Analysis analysis = AnalyzeDirectory(bench.out());
+  Analysis analysis = AnalysisOf(bench.out());
   CHECK(analysis.rows[0].loss_tag == "abstention");
   CHECK(analysis.rows[1].loss_tag == "empty");
   CHECK(analysis.rows[2].loss_tag == "wrong_value");
@@ -257,10 +226,7 @@ TEST_CASE("each loss has its tag, and the verdict is FAIL", "[K21][K23]") {
 }
 
 TEST_CASE("a candidate that reuses nothing, or whose server restarts, is INVALID", "[K25]") {
-  QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine reference(options);
+  FakeEngineOptions options = Answering();
   std::string reason = "not_engaged";
   SECTION("nothing is blended") {
     options.reuse = FakeEngineOptions::Reuse::kPrefix;
@@ -272,12 +238,10 @@ TEST_CASE("a candidate that reuses nothing, or whose server restarts, is INVALID
     options.reset_counters_at = 7;
     reason = "counter_reset";
   }
-  FakeEngine candidate(options);
-  bench.options.reference_url = reference.url();
-  bench.options.candidate_url = candidate.url();
-  bench.options.blend_metrics_url = candidate.metrics_url();
+  TwoArms arms(options);
+  QualityBench& bench = arms.bench;
   bench.Run();
-  Analysis analysis = AnalyzeDirectory(bench.out());
+  Analysis analysis = AnalysisOf(bench.out());
   CHECK(analysis.summary.verdict == Verdict::kInvalid);
   bool found = false;
   for (const std::string& text : analysis.summary.invalid_reasons) found |= text.starts_with(reason);
@@ -299,9 +263,7 @@ TEST_CASE("a metrics page that cannot be read is refused before the run", "[K16]
 
 TEST_CASE("an engine that is not there is refused before anything changes", "[K5]") {
   QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine engine(options);
+  FakeEngine engine(Answering());
   bench.options.reference_url = engine.url();
   bench.options.candidate_url = engine.url();
   bench.Run();
@@ -312,6 +274,7 @@ TEST_CASE("an engine that is not there is refused before anything changes", "[K5
   CHECK_THAT(std::string(bench.TryRun().status().message()), Catch::Contains("cannot be reached"));
   CHECK(ReadFile(bench.out() + "/arm_candidate.json").value() == before);
 
+  FakeEngineOptions options;
   options.models = {"other", "another"};
   FakeEngine strange(options);
   bench.options.candidate_url = strange.url();
@@ -341,10 +304,10 @@ TEST_CASE("a long text is cut between characters, and how much is missing is sai
 TEST_CASE("passages stand on chunks whatever a tokenizer does at the beginning of a text", "[K11][K14]") {
   std::vector<int64_t> expected;
   for (bool leading : {false, true}) {
-    test::QualityBench bench;
-    test::FakeEngineOptions options;
+    QualityBench bench;
+    FakeEngineOptions options;
     options.leading_token = leading;
-    test::FakeEngine engine(options);
+    FakeEngine engine(options);
     bench.options.reference_url = engine.url();
     bench.Run();
     CHECK_THAT(bench.notes, !Catch::Contains("reuse will be partial"));
@@ -361,10 +324,10 @@ TEST_CASE("marks and line ends that a tokenizer joins cost no chunk, with every 
     for (const char* filler : {"dots", "dashes", "words"}) {
       for (int64_t chunk_size : {16, 64}) {
         INFO(scenario << " " << filler << " " << chunk_size);
-        test::QualityBench bench;
-        test::FakeEngineOptions options;
+        QualityBench bench;
+        FakeEngineOptions options;
         options.merging = true;
-        test::FakeEngine engine(options);
+        FakeEngine engine(options);
         bench.options.settings.scenario = scenario;
         bench.options.settings.filler = filler;
         bench.options.settings.chunk_size = chunk_size;
@@ -391,11 +354,11 @@ TEST_CASE("every chunk that a template's text costs is told, also where the begi
   // The template's line end joins the mark before it: the last chunk of every store request is another one.
   const auto [scenario, passages_lost] =
       GENERATE(std::pair<const char*, int>{"independent", 3}, std::pair<const char*, int>{"reordered", 1});
-  test::QualityBench bench;
-  test::FakeEngineOptions options;
+  QualityBench bench;
+  FakeEngineOptions options;
   options.merging = true;
   options.behind_user = "\nassistant:\n";
-  test::FakeEngine engine(options);
+  FakeEngine engine(options);
   bench.options.settings.scenario = scenario;
   bench.options.reference_url = engine.url();
   bench.Run();
@@ -406,13 +369,9 @@ TEST_CASE("every chunk that a template's text costs is told, also where the begi
 }
 
 TEST_CASE("an interrupted pass leaves the finished ones; resume runs what is missing", "[K4]") {
-  QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine reference(options), candidate(options);
-  bench.options.reference_url = reference.url();
-  bench.options.candidate_url = candidate.url();
-  candidate.OnChat([&](int number) {
+  TwoArms arms;
+  QualityBench& bench = arms.bench;
+  arms.candidate.OnChat([&](int number) {
     if (number == 3) bench.Interrupt();
   });
   RunReport report = bench.Run();
@@ -423,27 +382,23 @@ TEST_CASE("an interrupted pass leaves the finished ones; resume runs what is mis
   REQUIRE(loaded.ok());
   CHECK(Analyze(*loaded, {}, nullptr).status().code() == absl::StatusCode::kFailedPrecondition);
 
-  candidate.OnChat(nullptr);
+  arms.candidate.OnChat(nullptr);
   bench.Continue();
   bench.options.resume = true;
-  int before = reference.measured();
+  int before = arms.reference.measured();
   report = bench.Run();
   CHECK(report.kept == std::vector<std::string>{"reference_1", "reference_2"});
   CHECK(report.saved == std::vector<std::string>{"candidate"});
-  CHECK(reference.measured() == before);
-  CHECK(AnalyzeDirectory(bench.out()).summary.verdict == Verdict::kPass);
+  CHECK(arms.reference.measured() == before);
+  CHECK(AnalysisOf(bench.out()).summary.verdict == Verdict::kPass);
 }
 
 TEST_CASE("a stop ends the pass before an engine that keeps silent has answered", "[K4]") {
-  QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine reference(options), candidate(options);
-  bench.options.reference_url = reference.url();
-  bench.options.candidate_url = candidate.url();
+  TwoArms arms;
+  QualityBench& bench = arms.bench;
   bench.options.request_timeout = std::chrono::minutes(5);
   std::latch over(1);
-  candidate.OnChat([&](int number) {
+  arms.candidate.OnChat([&](int number) {
     if (number != 3) return;
     bench.Interrupt();
     over.wait();  // the answer comes only after the run has ended
@@ -457,18 +412,14 @@ TEST_CASE("a stop ends the pass before an engine that keeps silent has answered"
 }
 
 TEST_CASE("requests that were sent again or failed are told, and many are warned of") {
-  QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine reference(options);
+  FakeEngineOptions options = Answering();
   // Twelve questions are answered at the second attempt, the thirteenth never.
   options.status = [](bool store, int number) {
     if (store || number > 24) return 0;
     return number == 24 ? 400 : number % 2 == 0 ? 503 : 0;
   };
-  FakeEngine candidate(options);
-  bench.options.reference_url = reference.url();
-  bench.options.candidate_url = candidate.url();
+  TwoArms arms(options);
+  QualityBench& bench = arms.bench;
   bench.Run();
   LoadedDirectory loaded = Directory(bench.out()).Load(false).value();
   REQUIRE(loaded.passes.back().requests);
@@ -481,7 +432,7 @@ TEST_CASE("requests that were sent again or failed are told, and many are warned
   CHECK_THAT(log.troubled.front().problem, Catch::Contains("HTTP 503"));
   CHECK(loaded.passes.front().requests->troubled.empty());
 
-  Analysis analysis = AnalyzeDirectory(bench.out());
+  Analysis analysis = AnalysisOf(bench.out());
   const Json requests = ParseJson(EncodeStatistics(analysis).value())->at("requests");
   CHECK(requests.at("candidate").at("sent_again") == 12);
   CHECK(requests.at("candidate").at("failed") == 1);
@@ -505,29 +456,26 @@ TEST_CASE("requests that were sent again or failed are told, and many are warned
   REQUIRE(AtomicWriteFile(file, "{").ok());
   CHECK_THAT(Directory(bench.out()).Load(false)->warnings.at(0), Catch::Contains("requests_candidate.json"));
   bench.options.candidate_url = "";
+  bench.options.blend_metrics_url = "";
   bench.options.reference_repeats = 1;
   bench.Run();
   CHECK(!FileExists(bench.out() + "/requests_reference_2.json"));
 }
 
 TEST_CASE("hostile model output never breaks a file", "[K2]") {
-  QualityBench bench;
-  FakeEngineOptions options;
-  options.answer = Right;
-  FakeEngine reference(options);
+  FakeEngineOptions options = Answering();
   options.answer = [](const std::string& question, int number) -> std::string {
     if (number == 0) return std::string("<answer>nul \0 \x01\x7f</answer>", 25);
     if (number == 1)
       return "<answer><answer>nested <final_answer>" + QualityBench::Gold(question) + "</answer>";
     if (number == 2) return std::string(1 << 20, 'x') + "<answer>\u2028\u0085big</answer>";
     if (number == 3) return "</answer><answer></answer>";
-    return Right(question, number);
+    return RightAnswer(question, number);
   };
-  FakeEngine candidate(options);
-  bench.options.reference_url = reference.url();
-  bench.options.candidate_url = candidate.url();
+  TwoArms arms(options);
+  QualityBench& bench = arms.bench;
   bench.Run();
-  Analysis analysis = AnalyzeDirectory(bench.out());
+  Analysis analysis = AnalysisOf(bench.out());
   CHECK(analysis.rows.size() == QualityBench::kQuestions);
   std::string rows = EncodeRows(analysis.rows).value();
   CHECK(ParseJsonLines(rows, "rows").ok());

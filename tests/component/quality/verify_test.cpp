@@ -24,10 +24,7 @@ using test::OptionsFor;
 
 TEST_CASE("the accuracy run of a job gives its verdict and leaves a whole directory", "[K30]") {
   test::QualityBench bench;
-  test::FakeEngineOptions options;
-  options.answer = [](const std::string& question, int) {
-    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
-  };
+  test::FakeEngineOptions options = test::Answering();
   test::FakeEngine reference(options);
   bool good = GENERATE(true, false);
   if (!good) {
@@ -57,10 +54,7 @@ TEST_CASE("the accuracy run of a job gives its verdict and leaves a whole direct
 
 TEST_CASE("arms of a job may run in different cycles", "[K30][K32]") {
   test::QualityBench bench;
-  test::FakeEngineOptions options;
-  options.answer = [](const std::string& question, int) {
-    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
-  };
+  test::FakeEngineOptions options = test::Answering();
   std::unique_ptr<http::Client> client = http::MakeClient();
   RunContext context{client.get(), &RealClock(), [](Nanoseconds) {}, {}, nullptr, nullptr};
   {
@@ -80,10 +74,7 @@ TEST_CASE("arms of a job may run in different cycles", "[K30][K32]") {
 
 TEST_CASE("verify names what was changed", "[K7][K29]") {
   test::QualityBench bench;
-  test::FakeEngineOptions options;
-  options.answer = [](const std::string& question, int) {
-    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
-  };
+  test::FakeEngineOptions options = test::Answering();
   test::FakeEngine engine(options);
   bench.options.reference_url = engine.url();
   bench.options.candidate_url = engine.url();

@@ -98,10 +98,7 @@ TEST_CASE("verify names settings, padding, roles and evidence that no plan can h
 
 TEST_CASE("verify names times and counters that no pass can have", "[K16][K31]") {
   test::QualityBench bench;
-  test::FakeEngineOptions options;
-  options.answer = [](const std::string& question, int) {
-    return "<answer>" + test::QualityBench::Gold(question) + "</answer>";
-  };
+  test::FakeEngineOptions options = test::Answering();
   test::FakeEngine reference(options), candidate(options);
   bench.options.reference_url = reference.url();
   bench.options.candidate_url = candidate.url();
@@ -129,7 +126,7 @@ TEST_CASE("verify names times and counters that no pass can have", "[K16][K31]")
   }
   SECTION("more served than looked up") {
     change("arm_candidate.json", [](Json* arm) { (*arm)["counters"]["non_prefix_hit_tokens"] = 1e9; });
-    named = "e+09 tokens were served, of";
+    named = "1000000000 tokens were served, of";
   }
   SECTION("a question with more than the pass") {
     change("answers_candidate.jsonl",
