@@ -1,7 +1,9 @@
 // Processes under a real guard: started, seen to end, stopped, and never left behind.
+#include <elf.h>
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <fstream>
 
 #include "agent/guard/cgroup.h"
@@ -223,6 +225,24 @@ TEST_CASE("a repeated start has one effect, a late one none", "[live]") {
   auto refused = fixture.client().Ask(stale);
   REQUIRE_FALSE(refused.ok());
   CHECK(ErrorOf(refused.status()).code == "stale_epoch");
+}
+
+TEST_CASE("the guard's program stands alone and has no fixed address") {
+  const auto program = ReadFile(std::string(POOLMARK_BIN_DIR) + "/poolmark-guard", 64u << 20);
+  REQUIRE(program.ok());
+  Elf64_Ehdr header;
+  REQUIRE(program->size() > sizeof header);
+  std::memcpy(&header, program->data(), sizeof header);
+  CHECK(header.e_type == ET_DYN);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr part;
+    const size_t at = header.e_phoff + i * sizeof part;
+    REQUIRE(at + sizeof part <= program->size());
+    std::memcpy(&part, program->data() + at, sizeof part);
+    CHECK(part.p_type != PT_INTERP);
+  }
+#endif
 }
 
 TEST_CASE("the guard serves its own user only and stays small", "[live]") {
