@@ -67,6 +67,9 @@ grpc::Status AgentService::StartSampling(grpc::ServerContext*, const v1::StartSa
   SamplerOptions options;
   options.targets.assign(request->targets().begin(), request->targets().end());
   options.host = request->host();
+  const AgentConfig& config = runs_->config();
+  options.directories = {config.state_dir, config.work_dir};
+  options.directories.insert(options.directories.end(), config.directories.begin(), config.directories.end());
   options.catalogue = *catalogue;
   options.spawner = spawner_.get();
   options.client = client_.get();

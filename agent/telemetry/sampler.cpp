@@ -274,6 +274,8 @@ void SamplerImpl::AddHost() {
                 options_.exporters_file.empty()
                     ? ": in place of public exporters, because agent.yaml names none (exporters_file)"
                     : "")));
+  if (!options_.directories.empty())
+    sources_.push_back(std::make_unique<DiskSource>(options_.interval, options_.directories, host_));
   AddGpus(gpus_covered);
   MemoryEvents events = FindMemoryEvents(options_.root);
   if (events.missing.empty() && (options_.spawner == nullptr || !FindExecutable("perf", options_.root)))

@@ -35,8 +35,9 @@ struct SamplerOptions {
   // any certificate), where <login> is the name of a secret "user:password". A BMC's power comes under the
   // target's own source.
   std::vector<v1::ScrapeTarget> targets;
-  bool host = true;        // the machine's own readers, source "node"
-  std::string root = "/";  // tests give a fixture tree
+  bool host = true;                      // the machine's own readers, source "node"
+  std::string root = "/";                // tests give a fixture tree
+  std::vector<std::string> directories;  // of the host: their free space is sampled
   Nanoseconds interval = std::chrono::seconds(1);
   Nanoseconds scrape_timeout = std::chrono::seconds(5);
   Nanoseconds power_interval = std::chrono::seconds(5);  // BMCs are slow

@@ -1,6 +1,12 @@
 #include "agent/telemetry/source.h"
 
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "agent/facts/gpus.h"
@@ -124,6 +130,33 @@ Reading HostSource::Read() {
       }
     }
   }
+  reading.points = points.Take();
+  return reading;
+}
+
+DiskSource::DiskSource(Nanoseconds interval, const std::vector<std::string>& directories,
+                       const prom::Dialect* dialect)
+    : Source("node", interval, false), dialect_(dialect) {
+  std::set<dev_t> seen;
+  for (const std::string& path : directories) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) == 0 && seen.insert(info.st_dev).second) paths_.push_back(path);
+  }
+}
+
+Reading DiskSource::Read() {
+  PointBuilder points(*dialect_);
+  for (const std::string& path : paths_) {
+    struct statvfs volume {};
+    const prom::Labels labels = {{"path", path}};
+    if (::statvfs(path.c_str(), &volume) == 0) {
+      points.Add("disk_available_bytes", labels,
+                 static_cast<double>(volume.f_bavail) * static_cast<double>(volume.f_frsize));
+    } else {
+      points.AddMissing("disk_available_bytes", labels, std::strerror(errno));
+    }
+  }
+  Reading reading;
   reading.points = points.Take();
   return reading;
 }

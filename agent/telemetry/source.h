@@ -92,6 +92,19 @@ class HostSource final : public Source {
   Ethtool ethtool_;
 };
 
+// Free space where a job writes. A source of its own: the file system of a server that is gone may not
+// answer.
+class DiskSource final : public Source {
+ public:
+  // Of directories on the same file system the first one counts.
+  DiskSource(Nanoseconds interval, const std::vector<std::string>& directories, const prom::Dialect* dialect);
+  Reading Read() override;
+
+ private:
+  std::vector<std::string> paths_;
+  const prom::Dialect* dialect_;
+};
+
 // GPU load, memory and power by the vendor's tool.
 class GpuSource final : public Source {
  public:

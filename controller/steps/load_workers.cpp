@@ -254,6 +254,12 @@ StepOutcome LoadWorkers::Follow(Measurement* measurement) {
         std::find_if(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.ended; });
     if (runs == workers_.end()) return StepOutcome::Passed();
     (void)watch_.AwaitEnd(runs->id, run_.clock->Steady() + run_.timing.poll);
+    // First: what writes there fails of it in words that need not name it.
+    if (const auto full = measurement != nullptr ? measurement->full_disk() : std::nullopt) {
+      (void)Stop();
+      return StepOutcome::Interrupted("disk_full", absl::StrCat(full->first, ": ", full->second),
+                                      full->first);
+    }
     for (size_t i = 0; i < workers_.size(); ++i) {
       Worker& worker = workers_[i];
       if (worker.ended) continue;

@@ -8,6 +8,7 @@
 #include "common/base/time_format.h"
 #include "common/results/layout.h"
 #include "controller/steps/catalogue_use.h"
+#include "controller/steps/disk_watch.h"
 
 namespace poolmark::controller {
 namespace {
@@ -216,6 +217,7 @@ void Measurement::Follow(const std::string& machine, const std::string& path, st
   std::string last_error;
   int starts = 1;
   bool again = false;  // the next batch is the first one of another sampling
+  DiskWatch disks;
   while (!stop.stop_requested() && !end && written.ok()) {
     auto link = run_->registry->Link(machine);
     if (link.ok()) {
@@ -226,7 +228,9 @@ void Measurement::Follow(const std::string& machine, const std::string& path, st
         if (batch.has_gap()) note(absl::StrCat("gap: ", batch.gap().reason()));
         written = file.Take(batch, StartWall());
         end = batch.end();
+        auto full = disks.Take(batch);
         std::lock_guard lock(mutex_);
+        if (full && !full_disk_) full_disk_ = {machine, *std::move(full)};
         if (!written.ok()) stored_ = written;
         if (batch.rounds_size() > 0) ++batches_[machine];
         for (const v1::SampleRound& round : batch.rounds()) {
@@ -240,6 +244,7 @@ void Measurement::Follow(const std::string& machine, const std::string& path, st
         if (started.ok()) {
           ++starts;
           again = true;
+          disks = DiskWatch();
           request.set_after_sequence(0);
           continue;
         }
@@ -337,6 +342,11 @@ Status Measurement::Finish() {
 Status Measurement::stored() const {
   std::lock_guard lock(mutex_);
   return stored_;
+}
+
+std::optional<std::pair<std::string, std::string>> Measurement::full_disk() const {
+  std::lock_guard lock(mutex_);
+  return full_disk_;
 }
 
 std::vector<std::string> Measurement::notes() const {

@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/results/samples.h"
@@ -37,6 +39,8 @@ class Measurement {
   std::vector<std::string> notes() const;
   // Why samples cannot be stored any more (a full disk): the repeat cannot be right any more.
   Status stored() const;
+  // A machine one of whose disks has filled: machine, what is full.
+  std::optional<std::pair<std::string, std::string>> full_disk() const;
   // Waits until every machine has sent at least one round, and a little longer for those of its processes
   // whose counters were not read yet: they count from a reading before the load. False: a machine sent
   // nothing.
@@ -56,10 +60,11 @@ class Measurement {
   const StackPlan& stack_;
   const std::string tag_;
   std::map<std::string, std::string> files_;
-  mutable std::mutex mutex_;  // the next eight
+  mutable std::mutex mutex_;  // the next nine
   std::vector<std::string> notes_;
   std::map<std::string, bool> ended_;
   Status stored_;
+  std::optional<std::pair<std::string, std::string>> full_disk_;
   std::map<std::string, uint64_t> batches_;
   std::set<std::string> unread_;  // processes to be sampled whose counters were not read yet
   Nanoseconds start_wall_{0};     // 0: not yet

@@ -22,6 +22,8 @@ constexpr struct {
                      {"vllm:prompt_tokens_by_source_total", "local_cache_hit", 4},
                      {"vllm:prompt_tokens_by_source_total", "external_kv_transfer", 0}};
 
+constexpr uint32_t kDiskSeries = 1000;  // beyond those of engines
+
 constexpr char kWorkDir[] = "/var/lib/poolmark-fake";
 
 // Twenty good requests of a load of two seconds.
@@ -386,6 +388,13 @@ Status FakeAgent::StreamSamples(const v1::StreamSamplesRequest& request, std::st
       series->set_name("node_cpu_seconds_total");
       series->set_kind("counter");
       series->set_unit("s");
+      series = batch.add_series();
+      series->set_id(first_id + kDiskSeries);
+      series->set_source("node");
+      series->set_name("disk_available_bytes");
+      v1::Label* label = series->add_labels();
+      label->set_key("path");
+      label->set_value("/var/lib/poolmark-work");
     }
     v1::SampleRound* round = batch.add_rounds();
     round->set_steady_ns(RealClock().Steady().count());
@@ -394,6 +403,9 @@ Status FakeAgent::StreamSamples(const v1::StreamSamplesRequest& request, std::st
     v1::SamplePoint* point = round->add_points();
     point->set_series(first_id);
     point->set_value(value++);
+    point = round->add_points();
+    point->set_series(first_id + kDiskSeries);
+    point->set_value(pool_->disks_fill && sequence > 10 ? 4096 : 5e9);
     {
       std::unique_lock lock(mutex_);
       if (!sampler_ || samplings_ != sampling) return absl::UnavailableError("Socket closed");

@@ -109,6 +109,7 @@ class FakePool {
   std::atomic<int> failing_answers{0};        // so many prompts after a reset are answered with HTTP 500
   std::atomic<bool> simulated_series{false};  // engines' pages hold a series of the simulated engine
   std::atomic<bool> reset_seen{false};
+  std::atomic<bool> disks_fill{false};       // samples begin with room on every disk, then there is none
   std::atomic<bool> engine_counters{false};  // samples hold engines' prompt tokens, ten more in each round
 
   // Engines of all machines, by base URL: what they counted.

@@ -221,9 +221,12 @@ TEST_CASE("this machine's own counters and an engine's process tree, live", "[C2
   Fixture fixture;
   fixture.options.host = true;
   fixture.options.engines = [] { return std::vector<EngineProcess>{{"engine-self", ::getpid()}}; };
+  fixture.options.directories = {"/", "/nowhere"};
   const auto sampler = fixture.Start();
   Follower follower(sampler.get());
-  REQUIRE(follower.Until([&] { return follower.Rounds("node", false) >= 3; }));
+  REQUIRE(follower.Until(
+      [&] { return follower.Rounds("node", false) >= 3 && follower.Value("node", "disk_available_bytes"); }));
+  CHECK(*follower.Value("node", "disk_available_bytes") > 0);
   CHECK(*follower.Value("node", "node_memory_MemAvailable_bytes") > 0);
   CHECK(*follower.Value("node", "node_cpu_seconds_total") > 0);
   CHECK(follower.Value("node", "node_network_receive_bytes_total"));
