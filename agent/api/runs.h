@@ -34,6 +34,9 @@ struct HeldRun {
   bool clean = false;
 };
 
+// "job-e7-1a2b3c": the job and the epoch of a run's name; false for another name.
+bool SplitRun(const std::string& run, std::string* job, uint64_t* epoch);
+
 class Runs {
  public:
   // `config` is complete; `use_uid` and `use_gid` are those of run_as.
