@@ -1,24 +1,16 @@
 #include "controller/machines/registry.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/time_format.h"
+#include "controller/machines/unknown_machine.h"
 
 namespace poolmark::controller {
 namespace {
 
 constexpr Nanoseconds kTickGap = std::chrono::seconds(3);
-constexpr Nanoseconds kFactsAge = std::chrono::seconds(5);  // a job that waits asks no more often
-constexpr size_t kAskedAtOnce = 64;
-
-Status UnknownMachine(const std::string& name) {
-  return NotFound(absl::StrCat("machine '", name, "'"), "no such machine",
-                  "list them with `poolmark machines`");
-}
 
 }  // namespace
 
@@ -261,135 +253,6 @@ Result<v1::Machine> Registry::Get(const std::string& name) const {
   auto found = machines_.find(name);
   if (found == machines_.end()) return UnknownMachine(name);
   return Describe(found->second, true);
-}
-
-Result<v1::Machine> Registry::Act(const std::string& name, v1::MachineAction action,
-                                  const std::string& reason) {
-  POOLMARK_ASSIGN_OR_RETURN(v1::Machine now, Get(name));
-  v1::MachineState stored_state = v1::MACHINE_STATE_READY;
-  {
-    std::lock_guard lock(mutex_);
-    stored_state = machines_.at(name).stored.state;
-  }
-  const std::string where = absl::StrCat("machine '", name, "'");
-  v1::MachineState next = v1::MACHINE_STATE_UNSPECIFIED;
-  switch (action) {
-    case v1::MACHINE_ACTION_DRAIN:
-      if (stored_state != v1::MACHINE_STATE_READY && stored_state != v1::MACHINE_STATE_DRAINED) {
-        return Precondition(where, absl::StrCat("only a ready machine can be drained: ", now.reason()),
-                            "clear it first");
-      }
-      next = v1::MACHINE_STATE_DRAINED;
-      break;
-    case v1::MACHINE_ACTION_UNDRAIN:
-      if (stored_state != v1::MACHINE_STATE_READY && stored_state != v1::MACHINE_STATE_DRAINED) {
-        return Precondition(where, "it is not drained", "use `clear` for a quarantined or revoked machine");
-      }
-      next = v1::MACHINE_STATE_READY;
-      break;
-    case v1::MACHINE_ACTION_QUARANTINE:
-      next = v1::MACHINE_STATE_QUARANTINED;
-      break;
-    case v1::MACHINE_ACTION_CLEAR:
-      next = v1::MACHINE_STATE_READY;
-      break;
-    case v1::MACHINE_ACTION_REVOKE:
-      next = v1::MACHINE_STATE_REVOKED;
-      break;
-    default:
-      return InvalidInput(where, "unknown action", "use drain, undrain, quarantine, clear or revoke");
-  }
-  const std::string text = next == v1::MACHINE_STATE_READY ? "" : (reason.empty() ? "set by hand" : reason);
-  POOLMARK_RETURN_IF_ERROR(store_->SetMachine(name, next, text));
-  Log(LogLevel::kInfo, "machine.state",
-      {{"machine", name}, {"state", v1::MachineState_Name(next)}, {"reason", text}});
-  POOLMARK_RETURN_IF_ERROR(Refresh());
-  return Get(name);
-}
-
-void Registry::AskFacts(const std::vector<std::string>& names, Nanoseconds within) {
-  std::vector<std::string> asked;
-  {
-    std::lock_guard lock(mutex_);
-    const Nanoseconds now = clock_->Steady();
-    for (const std::string& name : names) {
-      auto found = machines_.find(name);
-      if (found == machines_.end() || Describe(found->second, false).state() != v1::MACHINE_STATE_READY)
-        return;
-      const Nanoseconds last = found->second.facts_asked;
-      if (last.count() == 0 || now - last >= kFactsAge) asked.push_back(name);
-    }
-    for (const std::string& name : asked) machines_[name].facts_asked = now;
-  }
-  std::stop_source late;
-  std::mutex mutex;  // next, working
-  std::condition_variable done;
-  size_t next = 0;
-  size_t working = std::min(asked.size(), kAskedAtOnce);
-  auto ask = [&] {
-    std::unique_lock lock(mutex);
-    while (next < asked.size() && !late.stop_requested()) {
-      const std::string& name = asked[next++];
-      lock.unlock();
-      v1::GetFactsRequest request;
-      request.set_refresh(true);
-      auto link = Link(name);
-      auto answer = link.ok() ? (*link)->GetFacts(request, late.get_token())
-                              : Result<v1::GetFactsResponse>(link.status());
-      if (answer.ok()) {
-        std::lock_guard entries(mutex_);
-        Entry& entry = machines_[name];
-        if (entry.stored.job_id.empty()) entry.facts = answer->facts();
-      } else {
-        Log(LogLevel::kWarning, "machine.facts_old",
-            {{"machine", name}, {"error", std::string(answer.status().message())}});
-      }
-      lock.lock();
-    }
-    --working;
-    done.notify_all();
-  };
-  std::vector<std::jthread> threads;
-  for (size_t i = 0; i < std::min(asked.size(), kAskedAtOnce); ++i) threads.emplace_back(ask);
-  {
-    std::unique_lock lock(mutex);
-    done.wait_for(lock, within, [&] { return working == 0; });
-  }
-  late.request_stop();
-  threads.clear();  // joins
-}
-
-Status Registry::KeepFacts(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    std::optional<v1::Facts> facts;
-    {
-      std::lock_guard lock(mutex_);
-      auto found = machines_.find(name);
-      if (found != machines_.end()) facts = found->second.facts;
-    }
-    if (facts) POOLMARK_RETURN_IF_ERROR(store_->SaveFacts(name, *facts));
-  }
-  return absl::OkStatus();
-}
-
-Result<AgentLinkPtr> Registry::Link(const std::string& machine) {
-  std::string address;
-  {
-    std::lock_guard lock(mutex_);
-    auto found = machines_.find(machine);
-    if (found == machines_.end()) return UnknownMachine(machine);
-    Entry& entry = found->second;
-    address = entry.stored.registration.address();
-    if (entry.link && entry.link_address == address) return entry.link;
-  }
-  AgentLinkPtr link = make_link_(machine, address);
-  if (!link)
-    return Unavailable(absl::StrCat("machine '", machine, "'"), absl::StrCat("no link to ", address));
-  std::lock_guard lock(mutex_);
-  Entry& entry = machines_[machine];
-  entry.link = link;
-  entry.link_address = address;
-  return link;
 }
 
 uint64_t Registry::epoch(const std::string& machine) const {
