@@ -33,7 +33,7 @@ class JobRunner {
   // Until the job has ended, or `shutdown`: then the job stays where it is, for the next start.
   void Run(std::stop_token shutdown);
   // The store has the request already; this ends the step that runs now.
-  void Cancel(bool force);
+  void Cancel(bool force, const std::string& who);
   void MachineLost(const std::string& machine);
   // Everything that this cycle launched. Any thread.
   std::vector<LiveProcess> LiveProcesses();
@@ -86,10 +86,11 @@ class JobRunner {
       loads_;          // the cycle's loads as (machine, id), for their logs
   std::string cause_;  // of the tear-down
 
-  std::mutex mutex_;  // the next five
+  std::mutex mutex_;  // the next six
   std::vector<LiveProcess> live_;
   std::stop_source step_stop_;
   bool cancel_ = false;
+  std::string cancelled_by_;
   bool force_ = false;
   std::string lost_machine_;
 };

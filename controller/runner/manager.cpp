@@ -9,6 +9,7 @@
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "controller/runner/cancelled.h"
 #include "controller/runner/results_writer.h"
 #include "controller/runner/room.h"
 
@@ -28,14 +29,6 @@ std::string DigestOf(v1::SubmitJobRequest request) {
   return Sha256Hex(text);
 }
 
-std::vector<v1::Reason> ReasonsOf(const Errors& errors) {
-  std::vector<v1::Reason> reasons;
-  for (const Error& error : errors)
-    reasons.push_back(
-        MakeReason(error.code.empty() ? "plan" : error.code, std::string(ToStatus(error).message())));
-  return reasons;
-}
-
 std::optional<uint64_t> FileSize(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) return std::nullopt;
@@ -51,7 +44,16 @@ std::string NameOf(const v1::SubmitJobRequest& request) {
 }  // namespace
 
 JobManager::JobManager(const Environment& environment, Retention retention)
-    : environment_(environment), retention_(retention) {}
+    : environment_(environment),
+      retention_(retention),
+      queue_(
+          environment,
+          [this](const std::string& job_id, std::unique_ptr<PlannedJob> planned) {
+            StartRunner(job_id, std::move(planned));
+          },
+          [this](const StoredJob& job, JobEventKind event, Change change) {
+            Finish(job, event, std::move(change), nullptr);
+          }) {}
 JobManager::~JobManager() {
   Stop();
 }
@@ -160,26 +162,25 @@ Result<v1::Job> JobManager::Cancel(const std::string& job_id, bool force, const 
   Change change;
   change.cancel = true;
   if (force) change.force = true;
-  if (!job.job.cancel_requested() || (force && !job.force))
-    change.message = absl::StrCat(force ? "forced cancel by " : "cancel by ", who);
+  if (!job.job.cancel_requested() || (force && !job.force)) change.message = CancelMessage(force, who);
   // Durable first: a crash after this still cancels.
   POOLMARK_ASSIGN_OR_RETURN(job, environment_.store->Update(job.job.id(), change));
   if (!HoldsMachines(job.job.state())) {
     Change end;
-    end.reasons.push_back(MakeReason("cancelled", absl::StrCat("cancelled by ", who)));
+    end.reasons.push_back(CancelledReason(who));
     Finish(job, JobEventKind::kCancel, end, nullptr);
     POOLMARK_ASSIGN_OR_RETURN(job, environment_.store->Get(job.job.id()));
     if (IsTerminal(job.job.state())) return job.job;
   }
   if (job.job.state() == v1::JOB_STATE_TEARING_DOWN) {
     Change take_back;
-    take_back.reasons.push_back(MakeReason("cancelled", absl::StrCat("cancelled by ", who)));
+    take_back.reasons.push_back(CancelledReason(who));
     (void)environment_.store->Apply(job.job.id(), JobEventKind::kCancel, take_back);
   }
   {
     std::lock_guard lock(mutex_);
     auto found = running_.find(job.job.id());
-    if (found != running_.end()) found->second->runner->Cancel(force);
+    if (found != running_.end()) found->second->runner->Cancel(force, who);
   }
   Wake();
   POOLMARK_ASSIGN_OR_RETURN(job, environment_.store->Get(job.job.id()));
@@ -252,126 +253,13 @@ std::vector<LiveProcess> JobManager::LiveProcesses(const std::string& job_id) co
 void JobManager::Dispatch(std::stop_token stop) {
   while (!stop.stop_requested()) {
     Reap();
-    Step();
+    queue_.Step();
     Expire();
     CloseEnded();
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, stop, kLook, [this] { return wake_; });
     wake_ = false;
   }
-}
-
-void JobManager::Step() {
-  auto jobs = environment_.store->Unfinished();
-  if (!jobs.ok()) {
-    Log(LogLevel::kError, "queue.store", {{"error", std::string(jobs.status().message())}});
-    return;
-  }
-  for (const StoredJob& job : *jobs) {
-    if (job.job.state() == v1::JOB_STATE_SUBMITTED) PlanSubmitted(job);
-  }
-  jobs = environment_.store->Unfinished();
-  if (!jobs.ok()) return;
-  std::set<std::string> reserved;
-  for (const StoredJob& job : *jobs) {
-    if (job.job.state() != v1::JOB_STATE_QUEUED) continue;
-    for (const std::string& machine : TryLock(job, reserved)) reserved.insert(machine);
-  }
-}
-
-void JobManager::PlanSubmitted(const StoredJob& job) {
-  if (job.job.cancel_requested()) {
-    Change change;
-    change.reasons.push_back(MakeReason("cancelled", "cancelled by request"));
-    Finish(job, JobEventKind::kCancel, change, nullptr);
-    return;
-  }
-  Errors errors;
-  auto planned = PlanJob(environment_, job.request, job.job.id(), &errors);
-  if (!planned.ok()) {
-    if (errors.empty()) errors.push_back(ErrorOf(planned.status()));
-    // It could work at submit: a machine that went away meanwhile is waited for, like one that is busy.
-    if (IsInputError(errors)) return Refuse(job, errors);
-  }
-  Change change;
-  if (planned.ok()) {
-    change.estimated_ns = (*planned)->plan.estimate.count();
-    for (const std::string& machine : (*planned)->plan.machines)
-      absl::StrAppend(&change.message, change.message.empty() ? "plan accepted: " : ", ", machine);
-  }
-  (void)environment_.store->Apply(job.job.id(), JobEventKind::kPlanAccepted, change);
-}
-
-std::set<std::string> JobManager::TryLock(const StoredJob& job, const std::set<std::string>& reserved) {
-  if (job.job.cancel_requested()) {
-    Change change;
-    change.reasons.push_back(MakeReason("cancelled", "cancelled by request"));
-    Finish(job, JobEventKind::kCancel, change, nullptr);
-    return {};
-  }
-  Errors errors;
-  auto planned = PlanJob(environment_, job.request, job.job.id(), &errors, FactsFrom::kAgents, reserved);
-  if (!planned.ok()) {
-    if (errors.empty()) errors.push_back(ErrorOf(planned.status()));
-    const bool may_change = !IsInputError(errors) &&
-                            std::all_of(errors.begin(), errors.end(),
-                                        [](const Error& error) { return error.where.rfind("pool", 0) == 0; });
-    if (!may_change) {
-      Refuse(job, errors);
-    } else {
-      SayWaiting(job, std::string(ToStatus(errors.front()).message()));
-    }
-    return {};
-  }
-  const std::vector<std::string>& machines = (*planned)->plan.machines;
-  std::set<std::string> wanted(machines.begin(), machines.end());
-  for (const std::string& machine : machines) {
-    if (!reserved.contains(machine)) continue;
-    SayWaiting(job, absl::StrCat("machine ", machine, " is wanted by an earlier job"));
-    return wanted;
-  }
-  // All of them must answer now: a lock on a silent machine would only fail its preflight.
-  for (const std::string& machine : machines) {
-    auto now = environment_.registry->Get(machine);
-    if (now.ok() && (now->state() == v1::MACHINE_STATE_SUSPECT || now->state() == v1::MACHINE_STATE_LOST)) {
-      SayWaiting(job, absl::StrCat("machine ", machine, ": ", now->reason()));
-      return wanted;
-    }
-  }
-  if (Status room = RoomForJob(environment_.state_dir); !room.ok()) {
-    SayWaiting(job, std::string(room.message()));
-    return wanted;
-  }
-  std::string blocked;
-  auto locked = environment_.store->Lock(job.job.id(), machines, &blocked);
-  if (!locked.ok()) {
-    Log(LogLevel::kError, "queue.lock",
-        {{"job", job.job.id()}, {"error", std::string(locked.status().message())}});
-    return wanted;
-  }
-  if (!*locked) {
-    SayWaiting(job, blocked);
-    return wanted;
-  }
-  if (Status kept = environment_.registry->KeepFacts(machines); !kept.ok())
-    Log(LogLevel::kError, "machine.facts_kept", {{"error", std::string(kept.message())}});
-  (void)environment_.registry->Refresh();
-  StartRunner(job.job.id(), std::move(*planned));
-  return {};
-}
-
-void JobManager::SayWaiting(const StoredJob& job, const std::string& what) {
-  if (job.job.waiting_for() == what) return;
-  Change change;
-  change.waiting_for = what;
-  change.message = absl::StrCat("waits: ", what);
-  (void)environment_.store->Update(job.job.id(), change);
-}
-
-void JobManager::Refuse(const StoredJob& job, const Errors& errors) {
-  Change change;
-  change.reasons = ReasonsOf(errors);
-  Finish(job, JobEventKind::kPlanRefused, change, nullptr);
 }
 
 void JobManager::Finish(const StoredJob& job, JobEventKind event, Change change, const PlannedJob* planned) {

@@ -14,6 +14,7 @@
 
 #include "controller/runner/environment.h"
 #include "controller/runner/job_runner.h"
+#include "controller/runner/queue.h"
 
 namespace poolmark::controller {
 
@@ -43,6 +44,8 @@ class JobManager {
   void Wake();
   size_t running() const;
   std::vector<LiveProcess> LiveProcesses(const std::string& job_id) const;
+  // How many plans were made for jobs that wait, since the start.
+  uint64_t queue_plans() const { return queue_.plans(); }
   const Environment& environment() const { return environment_; }
 
  private:
@@ -53,16 +56,9 @@ class JobManager {
   };
 
   void Dispatch(std::stop_token stop);
-  // One look at all jobs that wait.
-  void Step();
-  void PlanSubmitted(const StoredJob& job);
-  // Machines that the job waits for, which later jobs leave alone.
-  std::set<std::string> TryLock(const StoredJob& job, const std::set<std::string>& reserved);
   void StartRunner(const std::string& job_id, std::unique_ptr<PlannedJob> planned);
   void Reap();
-  void Refuse(const StoredJob& job, const Errors& errors);
   void Finish(const StoredJob& job, JobEventKind event, Change change, const PlannedJob* planned);
-  void SayWaiting(const StoredJob& job, const std::string& what);
   void Expire();
   // Completes the files of jobs that have ended where that could not be done at once. Dispatcher thread, and
   // Start.
@@ -70,6 +66,7 @@ class JobManager {
 
   const Environment& environment_;
   const Retention retention_;
+  JobQueue queue_;            // dispatcher thread
   mutable std::mutex mutex_;  // running_, wake_
   std::condition_variable_any changed_;
   bool wake_ = false;

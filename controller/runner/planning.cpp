@@ -205,6 +205,7 @@ Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
   };
   look();
   std::vector<spec::MachineSpec>& pool = planned->job.pool.machines;
+  planned->names_machines = !pool.empty();
   if (pool.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(std::vector<std::string> names,
                               MachinesOf(environment, planned->job, input.machines, held, job_id));

@@ -13,6 +13,7 @@ namespace poolmark::controller {
 struct PlannedJob {
   spec::JobSpec job;
   Plan plan;
+  bool names_machines = true;  // the pool file says which; else they were picked
 };
 
 enum class FactsFrom { kRegistry, kAgents };

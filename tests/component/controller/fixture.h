@@ -190,6 +190,12 @@ struct ControllerFixture {
     }
     return request;
   }
+  // A pool that says how many machines, not which.
+  void AskForMachines(int count, v1::SubmitJobRequest* request) {
+    const std::string text = "version: 1\nmachines: " + std::to_string(count) + "\n";
+    request->mutable_inputs(1)->set_sha256(Upload(text));
+    request->mutable_inputs(1)->set_size(text.size());
+  }
   std::string Submit(const v1::SubmitJobRequest& request) {
     auto response = jobs->Submit(request, "ada");
     INFO(response.status());
