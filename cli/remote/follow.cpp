@@ -1,5 +1,6 @@
 #include "cli/remote/follow.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
@@ -11,7 +12,9 @@
 namespace poolmark::cli {
 namespace {
 
-constexpr std::chrono::seconds kRetryPause{1};
+constexpr Nanoseconds kRetryPause = std::chrono::seconds(1);
+constexpr Nanoseconds kConnectTime = std::chrono::seconds(5);
+constexpr Nanoseconds kConnectStep = std::chrono::milliseconds(200);
 
 // False when stopped.
 bool Pause(std::stop_token stop, std::chrono::nanoseconds time) {
@@ -32,24 +35,64 @@ Result<v1::Job> GetJob(Session& session, const std::string& id) {
   return reply.job();
 }
 
+void TellAway(const Status& status) {
+  WriteErr(absl::StrCat("the controller is away (", Printable(std::string(status.message())),
+                        "); trying again\n"));
+}
+
+std::optional<Followed> Reopen::After(const Status& status, std::stop_token stop, Nanoseconds timeout) {
+  const Clock& clock = RealClock();
+  const Nanoseconds broken = clock.Steady();
+  bool told = false;
+  Status last = status;
+  for (;;) {
+    Followed end;
+    if (stop.stop_requested()) {
+      end.end = FollowEnd::kStopped;
+      return end;
+    }
+    if (timeout.count() > 0 && clock.Steady() >= timeout) {
+      end.end = FollowEnd::kTimeout;
+      return end;
+    }
+    if ((!last.ok() && !IsTransient(last)) || clock.Steady() - broken > patience_) {
+      end.status = WithAdvice(last, session_->context());
+      return end;
+    }
+    auto job = GetJob(*session_, job_id_);
+    if (status.ok() && job.ok() && IsTerminal(job->state())) {
+      end.end = FollowEnd::kJobEnded;
+      end.job = *job;
+      return end;
+    }
+    if (last.ok()) last = Unavailable("", "the stream ended before the job");
+    if (!told) on_away_(last);
+    told = true;
+    if (job.ok()) {
+      // A stream that breaks at once is not opened again without a pause.
+      if (!Pause(stop, kRetryPause)) continue;
+      return std::nullopt;
+    }
+    last = job.status();
+    // A connection gets on only while somebody waits for it: a call that fails at once does not.
+    for (Nanoseconds waited{0}; waited < kConnectTime && !stop.stop_requested(); waited += kConnectStep) {
+      if (session_->channel()->WaitForConnected(std::chrono::system_clock::now() + kConnectStep)) break;
+    }
+    (void)Pause(stop, kConnectStep);
+  }
+}
+
 Followed Follow(Session& session, const FollowPlan& plan, std::stop_token stop,
                 const std::function<void(const v1::JobEvent&)>& on_event,
                 const std::function<void(const Status&)>& on_away) {
-  const Clock& clock = RealClock();
-  const Nanoseconds start = clock.Steady();
-  Nanoseconds last_contact = start;
+  const Nanoseconds end = plan.timeout.count() > 0 ? RealClock().Steady() + plan.timeout : Nanoseconds(0);
   uint64_t after = plan.after_sequence;
-  Followed result;
-  bool told = false;
+  Reopen reopen(&session, plan.job_id, plan.patience, on_away);
   for (;;) {
-    Nanoseconds left{};
-    if (plan.timeout.count() > 0) {
-      left = plan.timeout - (clock.Steady() - start);
-      if (left.count() <= 0) {
-        result.end = FollowEnd::kTimeout;
-        return result;
-      }
-    }
+    // No time at all would mean no limit.
+    const Nanoseconds left =
+        end.count() > 0 ? std::max<Nanoseconds>(end - RealClock().Steady(), std::chrono::milliseconds(1))
+                        : Nanoseconds(0);
     v1::WatchJobRequest request;
     request.set_job_id(plan.job_id);
     request.set_after_sequence(after);
@@ -57,8 +100,6 @@ Followed Follow(Session& session, const FollowPlan& plan, std::stop_token stop,
     Status status = rpc::ReadStream<v1::WatchJobResponse>(
         [&](grpc::ClientContext* context) { return session.stub().WatchJob(context, request); }, left, stop,
         [&](v1::WatchJobResponse& message) {
-          last_contact = clock.Steady();
-          told = false;
           if (!message.has_event()) return true;
           // A stream that was opened again may repeat what came last.
           if (message.event().sequence() != 0 && message.event().sequence() <= after) return true;
@@ -66,30 +107,7 @@ Followed Follow(Session& session, const FollowPlan& plan, std::stop_token stop,
           on_event(message.event());
           return true;
         });
-    if (stop.stop_requested()) {
-      result.end = FollowEnd::kStopped;
-      return result;
-    }
-    if (status.ok()) {
-      auto job = GetJob(session, plan.job_id);
-      if (job.ok() && IsTerminal(job->state())) {
-        result.end = FollowEnd::kJobEnded;
-        result.job = *job;
-        return result;
-      }
-      status = job.ok() ? Unavailable("", "the event stream ended before the job") : job.status();
-    }
-    if (plan.timeout.count() > 0 && clock.Steady() - start >= plan.timeout) continue;
-    if (!IsTransient(status) || clock.Steady() - last_contact > plan.patience) {
-      result.status = WithAdvice(status, session.context());
-      return result;
-    }
-    if (!told) on_away(status);
-    told = true;
-    if (!Pause(stop, kRetryPause)) {
-      result.end = FollowEnd::kStopped;
-      return result;
-    }
+    if (auto over = reopen.After(status, stop, end)) return *over;
   }
 }
 
@@ -101,8 +119,7 @@ int ReportFollowed(const Followed& followed, const std::string& job_id, Format f
       std::string text = absl::StrCat("job ", job_id, ": ", StateWord(followed.job.state()), ", tear-down ",
                                       TeardownWord(followed.job.teardown()), "\n");
       for (const auto& reason : followed.job.reasons()) {
-        absl::StrAppend(&text, "  ", reason.code(), reason.machine().empty() ? "" : " on " + reason.machine(),
-                        ": ", Printable(reason.message()), "\n");
+        absl::StrAppend(&text, "  ", ReasonText(reason, "    "), "\n");
       }
       WriteErr(text);
       return code;

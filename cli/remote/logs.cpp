@@ -1,10 +1,12 @@
 // logs: what a job's processes printed, each line under its process's name when there are several.
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/interrupt.h"
+#include "cli/output/log_join.h"
 #include "cli/remote/commands.h"
 #include "cli/remote/follow.h"
 #include "cli/remote/show.h"
@@ -22,12 +24,15 @@ class LinePrinter {
       if (!rest.empty()) Print(name, rest);
     }
   }
-  void Add(const v1::StreamJobLogsResponse& chunk) {
-    const Name name{chunk.machine(), chunk.process()};
+  void Add(const LogJoin::Name& name, uint64_t lost, std::string_view data, bool anew) {
     std::string& rest = rest_[name];
-    if (chunk.lost_bytes() != 0)
-      Print(name, absl::StrCat("[", chunk.lost_bytes(), " bytes were rotated away]"));
-    rest += chunk.data();
+    // Another log does not go on in the middle of a line.
+    if (anew && !rest.empty()) {
+      Print(name, rest);
+      rest.clear();
+    }
+    if (lost != 0) Print(name, absl::StrCat("[", lost, " bytes were rotated away]"));
+    rest += data;
     size_t start = 0;
     for (size_t end = rest.find('\n'); end != std::string::npos; end = rest.find('\n', start)) {
       Print(name, rest.substr(start, end - start));
@@ -41,10 +46,9 @@ class LinePrinter {
   }
 
  private:
-  using Name = std::pair<std::string, std::string>;
   static constexpr size_t kLongestLine = 1u << 20;
 
-  void Print(const Name& name, std::string line) {
+  void Print(const LogJoin::Name& name, std::string line) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (format_ != Format::kTable) {
       WriteOut(
@@ -58,7 +62,7 @@ class LinePrinter {
 
   const Format format_;
   const bool with_names_;
-  std::map<Name, std::string> rest_;
+  std::map<LogJoin::Name, std::string> rest_;
 };
 
 }  // namespace
@@ -69,21 +73,47 @@ int RunLogs(const JobOptions& options) {
   auto session = Session::Open(options.remote);
   if (!session.ok()) return Fail(session.status(), format);
   v1::StreamJobLogsRequest request;
-  request.set_job_id(options.job);
+  auto job = GetJob(**session, options.job);
+  if (!job.ok()) return Fail(WithAdvice(job.status(), (*session)->context()), format);
+  request.set_job_id(job->id());
   request.set_machine(options.machine);
   request.set_process(options.process);
   request.set_follow(options.follow);
   request.set_tail_bytes(options.tail_bytes);
   LinePrinter printer(format, options.machine.empty() || options.process.empty());
-  Status status = rpc::ReadStream<v1::StreamJobLogsResponse>(
-      [&](grpc::ClientContext* context) { return (*session)->stub().StreamLogs(context, request); },
-      options.follow ? std::chrono::nanoseconds(0) : std::chrono::minutes(10), interrupt.token(),
-      [&](v1::StreamJobLogsResponse& chunk) {
-        printer.Add(chunk);
-        return true;
-      });
-  if (interrupt.happened()) return kExitInterrupted;
-  return status.ok() ? kExitOk : Fail(WithAdvice(status, (*session)->context()), format);
+  LogJoin join(&RealClock(), [&](const LogJoin::Name& name, uint64_t lost, std::string_view data, bool anew) {
+    printer.Add(name, lost, data, anew);
+  });
+  const auto finish = [&](const Status& status) {
+    join.End();
+    return status.ok() ? kExitOk : Fail(WithAdvice(status, (*session)->context()), format);
+  };
+  Reopen reopen(session->get(), job->id(), FollowPlan().patience, TellAway);
+  for (;;) {
+    Status status = rpc::ReadStream<v1::StreamJobLogsResponse>(
+        [&](grpc::ClientContext* context) { return (*session)->stub().StreamLogs(context, request); },
+        options.follow ? std::chrono::nanoseconds(0) : std::chrono::minutes(10), interrupt.token(),
+        [&](v1::StreamJobLogsResponse& chunk) {
+          join.Add({chunk.machine(), chunk.process()}, chunk.offset(), chunk.lost_bytes(), chunk.data());
+          return true;
+        });
+    if (interrupt.happened()) return kExitInterrupted;
+    if (!options.follow) return finish(status);
+    if (auto over = reopen.After(status, interrupt.token(), Nanoseconds(0))) {
+      if (over->end == FollowEnd::kStopped) return kExitInterrupted;
+      return finish(over->end == FollowEnd::kJobEnded ? Status() : over->status);
+    }
+    // The rest of an ended job's logs lies in its results, under other names.
+    auto now = GetJob(**session, job->id());
+    if (now.ok() && IsTerminal(now->state())) {
+      WriteErr(absl::StrCat("job ", job->id(),
+                            " has ended meanwhile; all that its processes printed: poolmark logs ", job->id(),
+                            "\n"));
+      return finish(Status());
+    }
+    join.Again();
+    request.set_tail_bytes(0);
+  }
 }
 
 }  // namespace poolmark::cli

@@ -14,15 +14,6 @@
 #include "common/rpc/streams.h"
 
 namespace poolmark::cli {
-namespace {
-
-void TellAway(const Status& status) {
-  WriteErr(absl::StrCat("the controller is away (", Printable(std::string(status.message())),
-                        "); trying again\n"));
-}
-
-}  // namespace
-
 int WatchToEnd(Session& session, const std::string& job_id, Interrupt& interrupt, Nanoseconds timeout) {
   const Format format = session.format();
   WatchView view(format == Format::kTable && StderrIsTerminal() && StdoutIsTerminal());

@@ -109,6 +109,8 @@ TEST_CASE("lists: tables for people, pages joined, control characters made visib
   CHECK(Contains(machines.out, "not measured"));
   CHECK(Contains(machines.out, "\\x1b[2J"));
   CHECK_FALSE(Contains(machines.out, "\x1b"));
+  CHECK_FALSE(Contains(machines.out, "gone"));  // its certificate was withdrawn
+  CHECK(Contains(fixture.Cli({"machines", "--all"}).out, "REVOKED"));
   Outcome json = fixture.Cli({"machines", "-o", "json"});
   REQUIRE(ParseJson(json.out).ok());
   CHECK((*ParseJson(json.out))[1]["clock_offset_seconds"].is_null());
@@ -271,6 +273,23 @@ TEST_CASE("logs: whole lines, nothing that drives the terminal") {
   CHECK(logs.code == 0);
   CHECK(Contains(logs.out, "n0 engine-n0  one\n"));
   CHECK(Contains(logs.out, "two\\x1b[31m\n"));
+  // A stream that breaks in the middle of a line goes on there.
+  const auto again = [&](v1::JobState state) {
+    std::lock_guard lock(fixture.service.mutex);
+    fixture.service.job.set_state(state);
+    fixture.service.break_logs_after = 3;
+  };
+  again(v1::JOB_STATE_BENCHMARKING);
+  Outcome followed = fixture.Cli({"logs", "j-7f3a", "-f"});
+  CHECK(followed.code == 0);
+  CHECK(followed.out == logs.out);
+  CHECK(Contains(followed.err, "the controller is away (broken by the test); trying again"));
+  again(v1::JOB_STATE_FAILED);
+  Outcome late = fixture.Cli({"logs", "j-7f3a", "-f"});
+  CHECK(late.code == 0);
+  CHECK(Contains(late.err, "has ended meanwhile; all that its processes printed: poolmark logs j-7f3a"));
+  again(v1::JOB_STATE_BENCHMARKING);
+  CHECK(fixture.Cli({"logs", "j-7f3a"}).code == 1);  // it does not follow
   Outcome json = fixture.Cli({"logs", "j-7f3a", "-o", "jsonl"});
   CHECK(std::count(json.out.begin(), json.out.end(), '\n') == 2);
 }

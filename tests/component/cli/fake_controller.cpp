@@ -1,5 +1,7 @@
 #include "tests/component/cli/fake_controller.h"
 
+#include <utility>
+
 #include "common/base/digest.h"
 #include "common/rpc/contexts.h"
 #include "common/rpc/token.h"
@@ -87,6 +89,9 @@ grpc::Status FakeController::ListMachines(grpc::ServerContext*, const v1::ListMa
   machine->set_name("n1");
   machine->set_state(static_cast<v1::MachineState>(77));  // of a newer controller
   machine->set_reason("disk \x1b[2J full");
+  machine = response->add_machines();
+  machine->set_name("gone");
+  machine->set_state(v1::MACHINE_STATE_REVOKED);
   return grpc::Status::OK;
 }
 
@@ -141,9 +146,15 @@ grpc::ServerWriteReactor<v1::StreamJobLogsResponse>* FakeController::StreamLogs(
     grpc::CallbackServerContext* context, const v1::StreamJobLogsRequest*) {
   return streams_->Produce<v1::StreamJobLogsResponse>(
       context, [this](rpc::Outbox<v1::StreamJobLogsResponse>& out) -> Status {
-        std::string text = log;
+        std::unique_lock lock(mutex);
+        const std::string text = log;
+        int left = std::exchange(break_logs_after, 0);
+        if (left == 0) job.set_state(v1::JOB_STATE_SUCCEEDED);  // a stream that ends is of a job that ended
+        lock.unlock();
         for (size_t i = 0; i < text.size(); i += 3) {  // lines cut anywhere
+          if (left > 0 && --left == 0) return Unavailable("", "broken by the test");
           v1::StreamJobLogsResponse chunk;
+          chunk.set_offset(i);
           chunk.set_machine("n0");
           chunk.set_process("engine-n0");
           chunk.set_data(text.substr(i, 3));

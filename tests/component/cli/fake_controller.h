@@ -32,6 +32,7 @@ class FakeController final : public ServiceBase {
   v1::Job job;
   std::vector<v1::JobEvent> events;
   bool ended = true;          // the event stream ends after `events`
+  int break_logs_after = 0;   // once: UNAVAILABLE after so many chunks
   int break_watch_after = 0;  // once: UNAVAILABLE after so many events
   std::map<std::string, std::string> files;
   int break_fetch_after = 0;  // once: UNAVAILABLE after so many chunks
