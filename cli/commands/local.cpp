@@ -155,7 +155,15 @@ void AddLocal(CLI::App& app, int& exit_code) {
   completion->add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  completion->callback([shell, &app] { WriteOut(CompletionScript(NodeOf(&app), *shell)); });
+  auto wrapped = std::make_shared<std::string>("table");
+  completion->add_option("-o,--output", *wrapped, "table: the script itself; json or jsonl: it as a text")
+      ->check(CLI::IsMember({"table", "json", "jsonl"}))
+      ->capture_default_str();
+  completion->callback([shell, wrapped, &app] {
+    const std::string script = CompletionScript(NodeOf(&app), *shell);
+    const Format format = FormatOf(*wrapped);
+    WriteOut(format == Format::kTable ? script : JsonText({{"shell", *shell}, {"script", script}}, format));
+  });
 
   CLI::App* markdown = app.add_subcommand("help-markdown", "Print docs/cli.md's reference part")->group("");
   markdown->callback([&app] {

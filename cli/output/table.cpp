@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/output/one_line.h"
+
 namespace poolmark::cli {
 
 Format FormatOf(const std::string& name) {
@@ -22,7 +24,7 @@ std::string Table::Text() const {
   for (auto& row : rows) {
     row.resize(head_.size());
     for (size_t i = 0; i < row.size(); ++i) {
-      row[i].text = Printable(row[i].text);
+      row[i].text = Printable(OneLine(row[i].text));
       widths[i] = std::max(widths[i], DisplayWidth(row[i].text));
     }
   }

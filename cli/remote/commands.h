@@ -61,6 +61,7 @@ struct MachineOptions {
   std::string action;  // drain, undrain, quarantine, clear, revoke
   std::string reason;
   bool facts = false;
+  bool all = false;  // revoked ones too
 };
 int RunMachines(const MachineOptions& options);
 int RunMachineAction(const MachineOptions& options);

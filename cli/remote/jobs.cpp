@@ -50,11 +50,7 @@ void PrintStatus(const v1::Job& job) {
   for (const auto& machine : job.machines()) absl::StrAppend(&machines, machines.empty() ? "" : " ", machine);
   line("machines", Printable(machines));
   for (const auto& label : job.labels()) line("label", Printable(label.key() + "=" + label.value()));
-  for (const auto& reason : job.reasons()) {
-    line("reason",
-         Printable(absl::StrCat(reason.code(), reason.machine().empty() ? "" : " on " + reason.machine(),
-                                ": ", reason.message())));
-  }
+  for (const auto& reason : job.reasons()) line("reason", ReasonText(reason, "            "));
 }
 
 }  // namespace

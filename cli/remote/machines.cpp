@@ -57,6 +57,8 @@ int RunMachines(const MachineOptions& options) {
   Table table = MachineTable();
   std::vector<Json> rows;
   for (const auto& machine : reply->machines()) {
+    // One that left for good is revoked, and then no part of the pool.
+    if (machine.state() == v1::MACHINE_STATE_REVOKED && !options.all) continue;
     AddRow(machine, &table);
     rows.push_back(MachineJson(machine));
   }

@@ -178,6 +178,7 @@ void AddMachines(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<MachineOptions>();
   CLI::App* machines = app.add_subcommand("machines", "Machines of the cluster");
   machines->alias("nodes");
+  machines->add_flag("--all", options->all, "Also those whose certificate was withdrawn (machine revoke)");
   machines->add_flag("--facts", options->facts, "With everything known about each (json, jsonl)");
   AddRemote(machines, &options->remote);
   machines->callback([options, &exit_code] { exit_code = RunMachines(*options); });
@@ -189,7 +190,7 @@ void AddMachines(CLI::App& app, int& exit_code) {
         std::pair{"undrain", "Give it jobs again"},
         std::pair{"quarantine", "Keep it out, as after a tear-down that could not be proven"},
         std::pair{"clear", "Take it out of quarantine, after looking at it"},
-        std::pair{"revoke", "Withdraw its certificate for good (admin)"}}) {
+        std::pair{"revoke", "Withdraw its certificate for good (admin); out of the list of machines"}}) {
     auto change = std::make_shared<MachineOptions>();
     change->action = action;
     CLI::App* command = machine->add_subcommand(action, description);

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "cli/output/exit_code.h"
+#include "cli/output/one_line.h"
 #include "common/base/time_format.h"
 
 namespace poolmark::cli {
@@ -247,6 +249,13 @@ Json StackJson(const v1::StackInfo& stack) {
           {"components", components}, {"simulated", stack.simulated()}, {"validated", stack.validated()}};
 }
 
+std::string ReasonText(const v1::Reason& reason, const std::string& indent) {
+  std::string text = absl::StrCat(reason.code(), reason.machine().empty() ? "" : " on " + reason.machine(),
+                                  ": ", reason.message());
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return absl::StrReplaceAll(Printable(text, true), {{"\n", "\n" + indent}});
+}
+
 std::string EventLine(const v1::JobEvent& event) {
   std::string time = IsoUtc(Nanoseconds(event.wall_ns()));
   std::string text = time.size() >= 19 ? time.substr(11, 8) : time;
@@ -271,7 +280,7 @@ std::string EventLine(const v1::JobEvent& event) {
     std::string position = PositionText(event.position());
     absl::StrAppend(&text, position.empty() ? "" : " ", position, "  ", ProgressText(event.data_json()));
   }
-  return Printable(text);
+  return Printable(OneLine(text));
 }
 
 std::string ProgressText(const std::string& data_json) {

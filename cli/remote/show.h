@@ -31,6 +31,8 @@ Json StackJson(const v1::StackInfo& stack);
 Json FactsJson(const v1::Facts& facts);
 
 // "12:04:31 check     n1  ports_free FAIL: 8000 is taken by …", one line, without a line end.
+// "engine_failed on n1: …"; further lines, such as the last ones of a log, behind `indent`.
+std::string ReasonText(const v1::Reason& reason, const std::string& indent);
 std::string EventLine(const v1::JobEvent& event);
 // What a progress tick says, in order: "in_flight 16  output_tokens_per_second 812.4".
 std::string ProgressText(const std::string& data_json);

@@ -5,6 +5,7 @@
 #include "cli/commands/completion.h"
 #include "cli/commands/examples.h"
 #include "cli/output/exit_code.h"
+#include "cli/output/one_line.h"
 #include "cli/output/table.h"
 #include "common/base/files.h"
 #include "common/spec/read.h"
@@ -50,7 +51,7 @@ TEST_CASE("tables align by width on screen and end no line with spaces") {
   CHECK(table.Text() ==
         "NAME  STATE  WHY\n"
         "n0    READY\n"
-        "日本語   LOST   no\\x0abeat\n");
+        "日本語   LOST   no | beat\n");
   CHECK(DisplayWidth("日本語") == 3);
 }
 
@@ -64,6 +65,13 @@ TEST_CASE("errors for people and for programs") {
   CHECK(ExitCodeOf(Internal("", "")) == 70);
   CHECK(ExitCodeOf(Unavailable("", "")) == 1);
   CHECK(ExitCodeOf(absl::OkStatus()) == 0);
+}
+
+TEST_CASE("text of several lines becomes one in tables and lines of events") {
+  CHECK(OneLine("not expected: 5\nRun with --help\n") == "not expected: 5 | Run with --help");
+  CHECK(OneLine("\n\na\r\n\nb\r") == "a | b");
+  CHECK(OneLine("").empty());
+  CHECK(OneLine("\n").empty());
 }
 
 TEST_CASE("completions name commands and options at their level") {
