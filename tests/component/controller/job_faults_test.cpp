@@ -55,7 +55,7 @@ TEST_CASE("an agent that is started again under load samples again, and its coun
   REQUIRE(log->gaps.size() == 1);
   CHECK(log->gaps[0].reason == "the agent was started again");
   CHECK(log->resets.empty());
-  REQUIRE(log->series.size() == 5);  // four of the engine and one of the host, each defined once
+  REQUIRE(log->series.size() == 6);  // four of the engine and two of the host, each defined once
   for (const results::SampleSeries& series : log->series) {
     if (series.source == "node") continue;
     INFO(series.name);
