@@ -172,6 +172,7 @@ int RunFetch(const JobOptions& options) {
   uint64_t bytes = 0, total = 0;
   for (const auto& file : list->files()) total += file.size();
   int done = 0;
+  Reopen reopen(session->get(), job->id(), FollowPlan().patience, TellAway);
   for (const auto& file : list->files()) {
     if (!IsSafeResultPath(file.path()))
       return Fail(Internal(Printable(file.path()), "the controller names a path that leaves the directory"),
@@ -180,6 +181,7 @@ int RunFetch(const JobOptions& options) {
     for (int attempt = 0; attempt < kTries; ++attempt) {
       status = FetchOne(**session, job->id(), file, partial, interrupt.token());
       if (status.ok() || !IsTransient(status) || interrupt.happened()) break;
+      if (reopen.After(status, interrupt.token(), Nanoseconds(0))) break;
     }
     if (interrupt.happened()) {
       WriteErr(
