@@ -110,6 +110,7 @@ class SessionReader {
     if (parent.find('/') != std::string::npos) return Bad(here, "is nested more than two deep");
     const auto name = item.find("agent_id");
     std::string agent = name != item.end() && name->is_string() ? name->get<std::string>() : "agent";
+    if (agent.empty()) return Bad(here + ".agent_id", "is empty");
     agent = (parent.empty() ? "" : parent + "/") + agent;
     const size_t first = session_.requests.size();
     POOLMARK_RETURN_IF_ERROR(ReadRequests(item, here + ".requests", agent, start));

@@ -1,5 +1,8 @@
 #include "common/workload/generate.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -51,6 +54,26 @@ class BlockIds {
   double prompt_ = 0, reusable_ = 0;
 };
 
+// Whether both names lead to one file.
+bool SameFile(const std::string& a, const std::string& b) {
+  struct stat of_a, of_b;
+  return stat(a.c_str(), &of_a) == 0 && stat(b.c_str(), &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
+// A file that is written anew as a whole takes the place of what has its name: of a file only, and of none
+// that it is made from.
+Status CheckOut(const std::string& out, const std::string& source, const WorkloadSpec& spec) {
+  struct stat there;
+  if (lstat(out.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
+    return InvalidInput(out, "is no regular file", "give the name of a file");
+  for (const std::string& input : {source, spec.file}) {
+    if (!input.empty() && SameFile(out, input))
+      return InvalidInput(out, "is the workload that is read", "give another file");
+  }
+  return absl::OkStatus();
+}
+
 // One line at a time, compressed when the name says so.
 class LineWriter {
  public:
@@ -71,7 +94,7 @@ class LineWriter {
     return Spill();
   }
   Status Finish() {
-    if (zstd_) return zstd_->Finish();
+    if (zstd_) return zstd_->Finish();  // writes beside its name, too
     POOLMARK_RETURN_IF_ERROR(Spill());
     return RenameDurably(path_ + ".tmp", path_);
   }
@@ -80,7 +103,7 @@ class LineWriter {
   Status Spill() {
     if (!started_) {
       started_ = true;
-      (void)RemoveTree(path_ + ".tmp");
+      (void)unlink((path_ + ".tmp").c_str());
     }
     const Status status = AppendFile(path_ + ".tmp", plain_, false);
     plain_.clear();
@@ -97,6 +120,7 @@ Result<Generated> Generate(const std::string& source, const GenerateOptions& opt
                            const std::string& out) {
   POOLMARK_ASSIGN_OR_RETURN(const Json json, DetectWorkload(source));
   POOLMARK_ASSIGN_OR_RETURN(const auto spec, ParseWorkload(json, source));
+  POOLMARK_RETURN_IF_ERROR(CheckOut(out, source, spec));
   POOLMARK_ASSIGN_OR_RETURN(const auto workload, OpenWorkload(spec));
   POOLMARK_ASSIGN_OR_RETURN(auto writer, LineWriter::Create(out));
   BlockIds blocks(std::max<uint32_t>(1, options.block_tokens));

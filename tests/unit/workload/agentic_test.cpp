@@ -140,4 +140,7 @@ TEST_CASE("hostile session files are refused with line and field", "[D1]") {
   CHECK_THAT(error(head + R"({"t":0,"type":"n","in":4,"out":1}]})"), Catch::Contains("hash_ids is missing"));
   CHECK_THAT(error(head + R"({"t":"0","type":"n","in":4,"out":1,"hash_ids":[1]}]})"),
              Catch::Contains("requests[0].t is no number"));
+  // Without a name of its own it would be taken for the session.
+  CHECK_THAT(error(head + R"({"t":0,"type":"subagent","agent_id":"","requests":[]}]})"),
+             Catch::Contains("requests[0].agent_id is empty"));
 }
