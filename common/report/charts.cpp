@@ -129,7 +129,15 @@ std::string LevelTitle(const std::string& level) {
 
 std::string IdOf(const std::string& name) {
   std::string out;
-  for (const char c : name) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '-') {
+      out += c;
+    } else {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "_%02x", static_cast<unsigned char>(c));
+      out += escaped;
+    }
+  }
   return out;
 }
 

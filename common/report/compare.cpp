@@ -10,6 +10,7 @@
 #include "common/report/format.h"
 #include "common/results/comparisons.h"
 #include "common/results/summarize.h"
+#include "common/workload/spec.h"
 
 namespace poolmark::report {
 namespace {
@@ -55,17 +56,21 @@ std::string Kinds(const results::ManifestFile& manifest, const Of& of) {
   return Once(std::move(list));
 }
 
-// Settings of a workload without what may differ: where the file lies.
-std::map<std::string, std::string> Settings(const results::JobWorkload& workload) {
-  std::map<std::string, std::string> out = {
-      {"shape", workload.shape}, {"input", workload.input_sha256}, {"token_scale", workload.token_scale}};
-  const auto json = ParseJson(workload.options, workload.name);
-  if (!json.ok() || !json->is_object()) return out;
-  for (const auto& [key, value] : json->items()) {
-    if (key != "file" && key != "concurrency" && key != "rate" && key != "speedup" && key != "model")
-      out[key] = value.dump();
-  }
-  return out;
+// Whether a setting says the same in both, however it is written ("50ms" and "0.05s", a default written out).
+bool SameMeaning(const Json& options, const std::string& key, const Json* other) {
+  Json with = options;
+  with.erase(key);
+  if (other != nullptr) with[key] = *other;
+  const auto a = workload::ParseWorkload(options), b = workload::ParseWorkload(with);
+  return a.ok() && b.ok() && *a == *b;
+}
+
+// The settings of a workload without what may differ: the level, and where the file lies.
+Json Settings(const results::JobWorkload& workload) {
+  auto json = ParseJson(workload.options, workload.name);
+  if (!json.ok() || !json->is_object()) return Json::object();
+  for (const char* key : {"file", "concurrency", "rate", "speedup", "model"}) json->erase(key);
+  return *std::move(json);
 }
 
 void CompareWorkloads(const Directory& first, const Directory& other, Differences* differences) {
@@ -73,11 +78,20 @@ void CompareWorkloads(const Directory& first, const Directory& other, Difference
     const auto right = std::find_if(other.job.workloads.begin(), other.job.workloads.end(),
                                     [&](const auto& one) { return one.name == left.name; });
     if (right == other.job.workloads.end()) continue;
-    auto a = Settings(left), b = Settings(*right);
-    for (const auto& [key, value] : a)
-      differences->Same("workload " + left.name + ": " + key, value, b[key], true);
-    for (const auto& [key, value] : b) {
-      if (!a.contains(key)) differences->Same("workload " + left.name + ": " + key, "", value, true);
+    const std::string name = "workload " + left.name + ": ";
+    differences->Same(name + "shape", left.shape, right->shape, true);
+    differences->Same(name + "input", left.input_sha256, right->input_sha256, true);
+    differences->Same(name + "token_scale", left.token_scale, right->token_scale, true);
+    const Json a = Settings(left), b = Settings(*right);
+    // What either writes; the other may mean it without writing it.
+    Json keys = a;
+    keys.update(b);
+    for (const auto& [key, value] : keys.items()) {
+      const auto in_a = a.find(key), in_b = b.find(key);
+      const Json* const of_b = in_b == b.end() ? nullptr : &*in_b;
+      if ((in_a != a.end() && of_b != nullptr && *in_a == *of_b) || SameMeaning(a, key, of_b)) continue;
+      differences->Same(name + key, in_a == a.end() ? "" : in_a->dump(), of_b == nullptr ? "" : of_b->dump(),
+                        true);
     }
   }
 }
@@ -234,19 +248,21 @@ void CompareStacks(const Recomputed& first, const Recomputed& other, Differences
   }
 }
 
-void CompareWindows(const std::vector<RepeatFile>& first, const std::vector<RepeatFile>& other,
-                    Differences* differences) {
-  for (const RepeatFile& left : first) {
-    for (const RepeatFile& right : other) {
-      if (left.facts.point.workload != right.facts.point.workload ||
-          left.facts.point.level != right.facts.point.level || !left.facts.held_load)
+// Goodput is of the same limits in both, or no figure of it is compared.
+void CompareSlos(const std::vector<RepeatFile>& first, const std::vector<RepeatFile>& other,
+                 Differences* differences, std::vector<std::string>* unlike) {
+  if (first.empty() || other.empty()) return;
+  const auto limits = [](const stats::Slo& slo) {
+    return "TTFT " + FormatValue(slo.ttft_seconds, "s") + ", time per output token " +
+           FormatValue(slo.tpot_seconds, "s");
+  };
+  for (const stats::Slo& left : first.front().facts.slos) {
+    for (const stats::Slo& right : other.front().facts.slos) {
+      if (left.name != right.name ||
+          (left.ttft_seconds == right.ttft_seconds && left.tpot_seconds == right.tpot_seconds))
         continue;
-      const std::string name = "workload " + left.facts.point.workload + ": ";
-      differences->Same(name + "load duration", std::to_string(left.facts.load_seconds),
-                        std::to_string(right.facts.load_seconds), true);
-      differences->Same(name + "warm-up", std::to_string(left.facts.warm_up_seconds),
-                        std::to_string(right.facts.warm_up_seconds), true);
-      return;
+      differences->Same("limits of " + left.name, limits(left), limits(right), false);
+      unlike->push_back(left.name);
     }
   }
 }
@@ -335,9 +351,15 @@ Result<JobComparison> CompareDirectories(const std::vector<std::string>& directo
     if (first.directory.manifest && jobs[i].directory.manifest)
       CompareNetworks(first.directory, jobs[i].directory, options, &differences);
     CompareStacks(first, jobs[i], &differences);
-    CompareWindows(first.repeats, jobs[i].repeats, &differences);
+    std::vector<std::string> unlike_slos;
+    CompareSlos(first.repeats, jobs[i].repeats, &differences, &unlike_slos);
     const size_t before = out.comparisons.size();
     if (!out.refused()) ComparePoints(first, jobs[i], &out);
+    std::erase_if(out.comparisons, [&](const auto& one) {
+      return one.figure.starts_with("goodput") &&
+             std::any_of(unlike_slos.begin(), unlike_slos.end(),
+                         [&](const std::string& slo) { return one.figure.ends_with("." + slo); });
+    });
     out.candidate_jobs.resize(out.comparisons.size(), i);
     if (!out.refused() && out.comparisons.size() == before) {
       out.unlike.push_back(

@@ -475,7 +475,8 @@ std::string MeasuredLine(const WorkloadSpec& spec) {
 
 std::string MeasuredLine(Nanoseconds measured, Nanoseconds warm_up) {
   const auto text = [](Nanoseconds time) {
-    const double seconds = std::chrono::duration<double>(time).count();
+    // Clocks of several machines put a bound off by less than a hundredth.
+    const double seconds = std::round(std::chrono::duration<double>(time).count() * 100) / 100;
     const bool minutes = seconds >= 60 && std::fmod(seconds, 60) == 0;
     const double value = minutes ? seconds / 60 : seconds;
     std::string number = PythonFloat(std::round(value * 100) / 100);

@@ -28,6 +28,7 @@ int64_t ScaleTokens(int64_t tokens, Ratio scale);
 struct RateLevel {
   double value = 0;   // requests per second; of steps the first
   std::string steps;  // "": plain
+  bool operator==(const RateLevel&) const = default;
 };
 
 struct WorkloadSpec {
@@ -75,6 +76,8 @@ struct WorkloadSpec {
   std::optional<Nanoseconds> think_cap;
   double time_scale = 1;                // recorded think times times this
   double start_from = 0, start_to = 0;  // start: [0.25, 0.75], share of a session's rounds
+
+  bool operator==(const WorkloadSpec&) const = default;
 };
 
 inline constexpr Nanoseconds kDefaultLoadDuration = std::chrono::seconds(1200);

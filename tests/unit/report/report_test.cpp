@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
+#include "common/report/charts.h"
 #include "common/report/compare.h"
 #include "common/report/html.h"
 #include "common/report/text.h"
@@ -197,6 +198,64 @@ TEST_CASE("comparison refuses what is not comparable and names it", "[M26]") {
   CHECK_THAT(text, Catch::Contains("workload code: token_scale is 1/32"));
   CHECK_THAT(ComparisonPage(*out), Catch::Contains("cannot be compared"));
   CHECK_FALSE(CompareDirectories({one.path()}, {}).ok());
+}
+
+TEST_CASE("comparison takes settings for what they mean", "[M26]") {
+  TempDir one, two;
+  const auto with = [](const TempDir& dir, const std::string& options) {
+    test::WriteExample(dir.path());
+    auto job = test::ExampleJob();
+    job.workloads.at(0).options = options;
+    REQUIRE(AtomicWriteFile(dir / "job.json", *results::Encode(job)).ok());
+  };
+  const std::string base = R"({"shape":"synthetic","sessions":8,"turns":2,"input":32,"output":8)";
+  with(one, base + R"(,"think":"50ms"})");
+  with(two, base + R"(,"think":"0.05s","seed":42,"groups":1})");
+  auto out = CompareDirectories({one.path(), two.path()}, {});
+  REQUIRE(out.ok());
+  CHECK_FALSE(out->refused());
+  with(two, base + R"(,"think":"50ms","groups":2})");
+  out = CompareDirectories({one.path(), two.path()}, {});
+  REQUIRE(out.ok());
+  CHECK(out->refused());
+  CHECK_THAT(ComparisonText(*out),
+             Catch::Contains("workload code: groups is 2, in the first it is (nothing)"));
+}
+
+TEST_CASE("goodput under other limits of the same name is not compared", "[M26][E6]") {
+  TempDir one, two;
+  test::WriteExample(one.path());
+  test::WriteExample(two.path());
+  for (const char* stack : {"base", "cand"}) {
+    for (const char* repeat : {"1", "2", "3"}) {
+      const std::string file = two / "points/" + stack + "/code-c4/repeat_" + repeat + "/repeat.json";
+      auto read = results::DecodeRepeat(*ReadFile(file), file);
+      REQUIRE(read.ok());
+      REQUIRE_FALSE(read->facts.slos.empty());
+      for (auto& slo : read->facts.slos) slo.ttft_seconds = 0.011;
+      REQUIRE(AtomicWriteFile(file, *results::Encode(*read)).ok());
+    }
+  }
+  const auto goodput = [](const JobComparison& comparison) {
+    return std::count_if(comparison.comparisons.begin(), comparison.comparisons.end(),
+                         [](const auto& one) { return one.figure.starts_with("goodput"); });
+  };
+  const auto same = CompareDirectories({one.path(), one.path()}, {});
+  REQUIRE(same.ok());
+  CHECK(goodput(*same) > 0);
+  const auto out = CompareDirectories({one.path(), two.path()}, {});
+  REQUIRE(out.ok());
+  CHECK_FALSE(out->refused());
+  CHECK_FALSE(out->comparisons.empty());
+  CHECK(goodput(*out) == 0);
+  CHECK_THAT(ComparisonText(*out), Catch::Contains("limits of ") && Catch::Contains("TTFT 11.0 ms"));
+}
+
+TEST_CASE("names that differ in a sign alone have charts of their own") {
+  CHECK(IdOf("mix-1") == "mix-1");
+  CHECK(IdOf("mix.1") == "mix_2e1");
+  CHECK(IdOf("mix_1") == "mix_5f1");
+  CHECK(IdOf("mix_2e1") != IdOf("mix.1"));
 }
 
 TEST_CASE("comparison names other networks, memory and stacks", "[M26]") {

@@ -253,6 +253,9 @@ TEST_CASE("the measured line reads as the methodology writes it", "[H10]") {
   CHECK(MeasuredLine(seconds(12345), seconds(0)) == "Measured over 12345 s after a 0 s warm-up");
   CHECK(MeasuredLine(std::chrono::milliseconds(118250), seconds(60)) ==
         "Measured over 118.25 s after a 1 min warm-up");
+  // Bounds of several machines' clocks.
+  CHECK(MeasuredLine(Nanoseconds(899'999'999'600), Nanoseconds(300'000'000'400)) ==
+        "Measured over 15 min after a 5 min warm-up");
 }
 
 TEST_CASE("sessions that begin in their middle need a warm-up for their primers", "[D1][H1]") {
