@@ -94,9 +94,22 @@
     el('td.hide-narrow', {}, took(job, now)),
     el('td', {}, job.report ? link('/jobs/' + job.id + '/report.html', 'report') : '–'));
 
+  // The buttons to older jobs and back: `pages` to show, `query` for the page to ask, `turn` when its answer came.
+  const pager = (update) => {
+    let before = 0, next = 0;
+    const older = el('button', {type: 'button', hidden: ''}, 'older jobs'), newest = el('button', {type: 'button', hidden: ''}, 'newest jobs');
+    older.addEventListener('click', () => { before = next; update(); });
+    newest.addEventListener('click', () => { before = 0; update(); });
+    return {
+      pages: el('p', {}, newest, ' ', older),
+      query: () => before ? '?before=' + before : '',
+      turn: (reply) => { next = reply.next; older.hidden = !next; newest.hidden = before === 0; },
+    };
+  };
+
   const jobsPage = () => {
     const groups = {all: () => true, unfinished: (job) => !job.finished, finished: (job) => job.finished, 'not succeeded': (job) => job.finished && job.state !== 'SUCCEEDED'};
-    let chosen = 'all', before = 0, last = null;
+    let chosen = 'all', last = null;
     const filters = el('div.filters', {role: 'group', 'aria-label': 'Which jobs'}, Object.keys(groups).map((group) => {
       const button = el('button', {type: 'button', 'aria-pressed': group === chosen}, group);
       button.addEventListener('click', () => {
@@ -106,11 +119,7 @@
       });
       return button;
     }));
-    const counts = el('p.soft'), body = el('tbody'), empty = el('p.soft', {hidden: ''}), pages = el('p');
-    const older = el('button', {type: 'button', hidden: ''}, 'older jobs'), newest = el('button', {type: 'button', hidden: ''}, 'newest jobs');
-    older.addEventListener('click', () => { before = last.next; update(); });
-    newest.addEventListener('click', () => { before = 0; update(); });
-    pages.append(newest, ' ', older);
+    const counts = el('p.soft'), body = el('tbody'), empty = el('p.soft', {hidden: ''}), {pages, query, turn} = pager(() => update());
     const grid = el('div.scroll', {role: 'region', tabindex: 0, 'aria-label': 'Jobs'}, el('table', {}, el('thead', {}, el('tr', {},
       ['Job', 'State', 'Progress'].map((h) => el('th', {scope: 'col'}, h)), el('th.hide-narrow', {scope: 'col'}, 'At'), el('th.hide-narrow', {scope: 'col'}, 'Submitted'),
       el('th.hide-narrow', {scope: 'col'}, 'Took'), el('th', {scope: 'col'}, 'Report'))), body));
@@ -127,11 +136,10 @@
       empty.hidden = jobs.length > 0;
       grid.hidden = jobs.length === 0;
       text(empty, last.jobs.length ? 'No job of this kind on this page.' : 'There are no jobs yet: poolmark submit job.yaml');
-      older.hidden = !last.next;
-      newest.hidden = before === 0;
+      turn(last);
       text(counts, Object.entries(last.counts).filter(([, n]) => n).map(([state, n]) => n + ' ' + state.toLowerCase().replaceAll('_', ' ')).join(', '));
     };
-    const update = async () => { last = await ask('/api/jobs' + (before ? '?before=' + before : '')); draw(); };
+    const update = async () => { last = await ask('/api/jobs' + query()); draw(); };
     keep(2, update);
   };
 
@@ -328,11 +336,12 @@
 
   // --- reports ---------------------------------------------------------------------------------------------
   const reportsPage = () => {
-    const holder = el('div');
+    const holder = el('div'), {pages, query, turn} = pager(() => update());
     let shown = '';
-    put(main, holder);
-    keep(5, async () => {
-      const reply = await ask('/api/jobs'), jobs = reply.jobs.filter((job) => job.finished);
+    put(main, holder, pages);
+    const update = async () => {
+      const reply = await ask('/api/jobs' + query()), jobs = reply.jobs.filter((job) => job.finished);
+      turn(reply);
       const key = JSON.stringify(jobs);
       if (key === shown) return;
       shown = key;
@@ -340,8 +349,9 @@
         el('td.name', {}, link('/jobs/' + job.id, name(job)), el('br'), el('small', {}, job.id)),
         el('td', {}, badge(job.state), job.reasons.length ? [el('br'), el('small', {}, job.reasons[0].message)] : ''), el('td', {}, clock(job.ended)), el('td', {}, took(job, reply.now)),
         el('td', {}, job.report ? link('/jobs/' + job.id + '/report.html', 'Open the report') : none('none was written')))), 'Reports')
-        : el('p.soft', {}, 'No job has ended yet.'));
-    });
+        : el('p.soft', {}, reply.jobs.length ? 'None of these jobs has ended yet.' : 'No job has ended yet.'));
+    };
+    keep(5, update);
   };
 
   ({jobs: jobsPage, job: jobPage, machines: machinesPage, reports: reportsPage})[page]();
