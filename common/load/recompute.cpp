@@ -102,6 +102,10 @@ Result<Recomputed> ReadLoad(const std::string& directory) {
     load.summary.interrupted = json.at("interrupted").get<bool>();
     load.summary.warnings = json.at("warnings").get<std::vector<std::string>>();
     load.summary.notes = json.at("notes").get<std::vector<std::string>>();
+    // Texts that a page shows.
+    const Json& level = json.at("load").at("load");
+    for (const auto& [parent, key] : {std::pair{&json, "started"}, {&level, "of"}, {&level, "arrivals"}})
+      if (const auto it = parent->find(key); it != parent->end()) (void)it->get_ref<const std::string&>();
     if (const auto sources = json.find("prompt_token_sources"); sources != json.end()) {
       POOLMARK_ASSIGN_OR_RETURN(load.summary.prompt_token_sources, DumpJson(*sources));
     }

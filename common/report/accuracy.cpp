@@ -5,6 +5,7 @@
 #include "common/report/drawing.h"
 #include "common/report/format.h"
 #include "common/report/sections.h"
+#include "common/results/layout.h"
 
 namespace poolmark::report {
 
@@ -22,9 +23,11 @@ std::string AccuracySection(const Recomputed& job) {
     rows.push_back({EscapeHtml(stack), EscapeHtml(accuracy.compression),
                     Badge(accuracy.verdict.empty() ? "no result" : accuracy.verdict, pass ? "good" : "bad"),
                     accuracy.detail.empty() ? "<span class=\"none\">–</span>" : EscapeHtml(accuracy.detail),
-                    accuracy.directory.empty()
-                        ? "<span class=\"none\">–</span>"
-                        : "<a href=\"" + EscapeHtml(page) + "\">" + EscapeHtml(page) + "</a>"});
+                    accuracy.directory.empty() ? "<span class=\"none\">–</span>"
+                    // No other address than the one where it lies, whatever the file says.
+                    : accuracy.directory == results::QualityDir(stack)
+                        ? "<a href=\"" + EscapeHtml(page) + "\">" + EscapeHtml(page) + "</a>"
+                        : EscapeHtml(page)});
   }
   if (rows.empty()) return "";
   return "<h3>Answers of stacks that compress KV</h3>" +

@@ -169,8 +169,7 @@ std::vector<std::string> EvidenceProblems(const results::Directory& directory,
   auto out = results::EvidenceProblems(repeat.facts, *directory.planned, terms);
   const std::string& stored = repeat.facts.evidence.accuracy.verdict;
   if (stored.empty()) return out;
-  const std::string file =
-      std::string(results::kQualityDir) + "/" + repeat.facts.point.stack + "/summary.json";
+  const std::string file = results::QualityDir(repeat.facts.point.stack) + "/summary.json";
   const auto text = ReadFile(JoinPath(directory.path, file));
   const auto json = text.ok() ? ParseJson(*text, file) : Result<Json>(text.status());
   const Json verdict = json.ok() && json->is_object() ? json->value("verdict", Json()) : Json();

@@ -67,11 +67,17 @@ class DirectoryReader {
         if (!repeats.ok()) continue;
         for (const std::string& repeat : *repeats) {
           if (!repeat.starts_with("repeat_")) continue;
+          const std::string where = "points/" + stack + "/" + level + "/" + repeat;
+          const std::string path = where + "/" + std::string(kRepeatFile);
           std::optional<RepeatFile> file;
-          POOLMARK_RETURN_IF_ERROR(
-              Read("points/" + stack + "/" + level + "/" + repeat + "/" + std::string(kRepeatFile), true,
-                   DecodeRepeat, &file));
-          if (file) out_.repeats.push_back(std::move(*file));
+          POOLMARK_RETURN_IF_ERROR(Read(path, true, DecodeRepeat, &file));
+          if (!file) continue;
+          // Else a copy would count twice.
+          if (DirectoryOf(*file) != where) {
+            out_.problems.push_back({path, "is left out: it says that it is " + DirectoryOf(*file)});
+          } else {
+            out_.repeats.push_back(std::move(*file));
+          }
         }
       }
     }
@@ -95,7 +101,7 @@ Result<Directory> ReadDirectory(const std::string& path) {
   const bool ran = out.job.state != "REFUSED";
   POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kManifestFile), ran, DecodeManifest, &out.manifest));
   POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kPreflightFile), ran, DecodePreflight, &out.preflight));
-  POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kSummaryFile), false, DecodeSummary, &out.summary));
+  POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kSummaryFile), ran, DecodeSummary, &out.summary));
   POOLMARK_RETURN_IF_ERROR(reader.Read(std::string(kPlanFile), ran, DecodePlan, &out.planned));
   if (out.planned) {
     POOLMARK_ASSIGN_OR_RETURN(out.plan, ReadFile(JoinPath(path, kPlanFile)));

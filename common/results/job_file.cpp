@@ -61,7 +61,11 @@ Result<std::string> Encode(const JobFile& file) {
   return EncodeFile(file, kSchemaVersion);
 }
 Result<JobFile> DecodeJob(std::string_view text, std::string_view where) {
-  return DecodeFile<JobFile>(text, where, kSchemaVersion);
+  POOLMARK_ASSIGN_OR_RETURN(JobFile file, DecodeFile<JobFile>(text, where, kSchemaVersion));
+  if (file.repeats < 0 || file.repeats > kMostRepeats)
+    return InvalidInput(std::string(where), "repeats: " + std::to_string(file.repeats) +
+                                                " is not between 0 and " + std::to_string(kMostRepeats));
+  return file;
 }
 Json JobSchema() {
   return FileSchema<JobFile>("job.json", kSchemaVersion);

@@ -49,6 +49,9 @@ struct JobFile {
   std::vector<std::string> notes;
 };
 
+// As many as a job file can ask for.
+inline constexpr int kMostRepeats = 1000;
+
 Result<std::string> Encode(const JobFile& file);
 Result<JobFile> DecodeJob(std::string_view text, std::string_view where);
 

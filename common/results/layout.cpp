@@ -15,6 +15,10 @@ std::string CycleLogs(int cycle) {
   return CycleDir(cycle) + "/logs";
 }
 
+std::string QualityDir(std::string_view stack) {
+  return std::string(kQualityDir).append("/").append(stack);
+}
+
 std::string PointDir(std::string_view stack, std::string_view workload, std::string_view level) {
   std::string path = "points/";
   path.append(stack).append("/").append(workload).append("-").append(level);

@@ -18,6 +18,8 @@ inline constexpr std::string_view kEventsFile = "events.jsonl";
 inline constexpr std::string_view kSumsFile = "SHA256SUMS";
 inline constexpr std::string_view kInputsDir = "inputs";
 inline constexpr std::string_view kQualityDir = "quality";
+// "quality/cand": the accuracy run of a stack.
+std::string QualityDir(std::string_view stack);
 
 // "cycles/2"; verify.json, teardown.json and logs/ lie in it.
 std::string CycleDir(int cycle);

@@ -43,6 +43,11 @@ Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& r
   }
   const auto reuse = workload::MeasureReuse(*source, spec, std::move(sent), from, to,
                                             std::max<uint32_t>(1, block_tokens), input.warm_pass);
+  if (reuse.unknown_turns > 0)
+    return InvalidInput(
+        "workload",
+        std::to_string(reuse.unknown_turns) + " of the requests name a turn that their session does not have",
+        "the records or the workload are not those of this repeat");
   ReuseFacts out;
   out.reusable = reuse.share();
   out.reusable_uncut = reuse.share_uncut();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "common/results/comparisons.h"
 #include "common/results/figures.h"
@@ -111,15 +112,16 @@ RequestsOf RequestsIn(std::string directory) {
 std::vector<std::string> MissingRepeats(const JobFile& job, const std::vector<RepeatFile>& repeats) {
   std::vector<std::string> out;
   if (job.state != "SUCCEEDED" && job.state != "INVALID") return out;
+  std::set<std::pair<PointId, int>> there;
+  for (const RepeatFile& one : repeats) there.emplace(one.facts.point, one.facts.repeat);
   for (const JobStack& stack : job.stacks) {
     for (const JobWorkload& workload : job.workloads) {
       for (const std::string& level : workload.levels) {
+        const PointId point{stack.name, workload.name, level};
         for (int repeat = 1; repeat <= job.repeats; ++repeat) {
-          const PointId point{stack.name, workload.name, level};
-          const bool there = std::any_of(repeats.begin(), repeats.end(), [&](const RepeatFile& one) {
-            return one.facts.point == point && one.facts.repeat == repeat;
-          });
-          if (!there) out.push_back(RepeatDir(stack.name, workload.name, level, repeat));
+          if (!there.contains({point, repeat}))
+            out.push_back(RepeatDir(stack.name, workload.name, level, repeat));
+          if (out.size() == kMostMissing) return out;
         }
       }
     }
@@ -154,8 +156,9 @@ SummaryFile Summarize(const JobFile& job, const ManifestFile& manifest,
   out.publishable = all_publishable && !ended_early && missing.empty();
   if (ended_early) out.held_back_by.push_back("the job did not run to its end");
   if (!missing.empty())
-    out.held_back_by.push_back(std::to_string(missing.size()) + " repeats that the job ran are missing: " +
-                               missing.front() + (missing.size() > 1 ? ", …" : ""));
+    out.held_back_by.push_back(
+        std::to_string(missing.size()) + (missing.size() == kMostMissing ? " or more" : "") +
+        " repeats that the job ran are missing: " + missing.front() + (missing.size() > 1 ? ", …" : ""));
   if (job.baseline.empty()) {
     out.notes.push_back("The job names no baseline: its results are compared with nothing.");
   } else {

@@ -19,7 +19,9 @@ using RequestsOf = std::function<std::vector<PairedRequest>(const RepeatFile&)>;
 SummaryFile Summarize(const JobFile& job, const ManifestFile& manifest,
                       const std::vector<RepeatFile>& repeats, const RequestsOf& requests = {});
 
-// Directories of the repeats that a job which ran to its end must have, and that are not there.
+// Directories of the repeats that a job which ran to its end must have, and that are not there: the first of
+// them, a damaged job.json may ask for millions.
+inline constexpr size_t kMostMissing = 100;
 std::vector<std::string> MissingRepeats(const JobFile& job, const std::vector<RepeatFile>& repeats);
 
 // Reads a repeat's requests.jsonl.zst below `results_directory` for Summarize.

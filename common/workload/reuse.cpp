@@ -140,10 +140,12 @@ class OpenScripts {
       entry.end = std::max(entry.end, arrival.end);
     }
   }
-  const Turn& Take(const Arrival& arrival) {
+  // Null: the session has no such turn.
+  const Turn* Take(const Arrival& arrival) {
     Entry& entry = entries_[arrival.session];
     if (!entry.script) entry.script = std::make_unique<Script>(workload_.Open(arrival.session));
-    return entry.script->turns[arrival.turn];
+    const auto& turns = entry.script->turns;
+    return arrival.turn < turns.size() ? &turns[arrival.turn] : nullptr;
   }
   // True when it was the session's last.
   bool Done(const Arrival& arrival) {
@@ -234,12 +236,19 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
   if (options.warm_pass) {
     OpenScripts before(workload, arrivals);
     for (const Arrival& arrival : arrivals) {
-      count(before.Take(arrival), false);
+      if (const Turn* turn = before.Take(arrival)) count(*turn, false);
       before.Done(arrival);
     }
   }
   for (const Arrival& arrival : arrivals) {
-    const Turn& turn = scripts.Take(arrival);
+    const Turn* const taken = scripts.Take(arrival);
+    if (taken == nullptr) {
+      ++out.unknown_turns;
+      if (options.keep_each) out.reusable_of.push_back(0);
+      scripts.Done(arrival);
+      continue;
+    }
+    const Turn& turn = *taken;
     while (!endings.empty() && endings.top().first <= arrival.start) {
       live.End(endings.top().second);
       endings.pop();

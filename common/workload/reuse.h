@@ -42,6 +42,9 @@ struct Reuse {
   // which holds what came before them too. In whole blocks: it ends at share().
   std::vector<std::pair<double, double>> curve;
   std::vector<int64_t> reusable_of;  // by arrival, whole blocks
+  // Arrivals of turns that their sessions do not have, which are in no other figure: the records are of
+  // another workload.
+  uint64_t unknown_turns = 0;
 
   Measured<double> share() const;
   Measured<double> share_uncut() const;

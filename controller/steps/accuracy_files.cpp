@@ -47,7 +47,7 @@ std::string File(const std::string& directory, const char* prefix, const std::st
 }  // namespace
 
 std::string AccuracyDirName(const std::string& stack) {
-  return absl::StrCat(std::string(results::kQualityDir), "/", stack);
+  return results::QualityDir(stack);
 }
 
 std::vector<std::string> AccuracyLabels(const spec::AccuracySpec& spec, bool candidate) {

@@ -9,6 +9,7 @@
 #include "common/base/json.h"
 #include "common/base/zstd_file.h"
 #include "common/report/compare.h"
+#include "common/report/html.h"
 #include "common/report/recompute.h"
 #include "common/report/text.h"
 #include "common/results/sums.h"
@@ -232,6 +233,18 @@ TEST_CASE("evidence in other files that is gone makes repeats invalid by name", 
     });
     CHECK_THAT(ReasonsOf(Second(dir.Judged())),
                Catch::Contains("quality/cand/summary.json says FAIL, evidence.accuracy says PASS"));
+  }
+  SECTION("an accuracy run that lies nowhere") {
+    Edited dir;
+    const auto page = [&](const std::string& directory) {
+      dir.Edit(kDirectory + "/repeat.json", [&](Json& repeat) {
+        EvidenceOf(repeat)["accuracy"]["compression"] = "fp8";
+        EvidenceOf(repeat)["accuracy"]["directory"] = directory;
+      });
+      return report::ReportPage(dir.Judged());
+    };
+    CHECK_THAT(page("quality/cand"), Catch::Contains("<a href=\"quality/cand/report.html\">"));
+    CHECK_THAT(page("javascript:alert(1)//"), !Catch::Contains("href=\"javascript"));
   }
 }
 

@@ -99,6 +99,10 @@ TEST_CASE("a load's own files that are gone, cut or changed are named", "[I8][J6
   CHECK_THAT(dir.Report(), Catch::Contains("repeat_1/load.json: requests is 451, computed again 450"));
   dir.Write(load, whole.substr(0, whole.size() / 2));
   CHECK_THAT(dir.Report(), Catch::Contains("repeat_1/load.json: not computed again: "));
+  dir.Write(load, whole);
+  dir.Replace(load, "\"requests\": 450", "\"started\": 5, \"requests\": 450");
+  CHECK_THAT(dir.Report(), Catch::Contains("repeat_1/load.json: not computed again: ") &&
+                               Catch::Contains("it is no load.json of this version"));
   dir.Remove(load);
   CHECK_THAT(dir.Report(), Catch::Contains("repeat_1/load.json: not computed again: it is missing"));
   dir.Write(load, whole);

@@ -238,7 +238,7 @@ TEST_CASE("goodput under other limits of the same name is not compared", "[M26][
   }
   const auto goodput = [](const JobComparison& comparison) {
     return std::count_if(comparison.comparisons.begin(), comparison.comparisons.end(),
-                         [](const auto& one) { return one.figure.starts_with("goodput"); });
+                         [](const auto& figure) { return figure.figure.starts_with("goodput"); });
   };
   const auto same = CompareDirectories({one.path(), one.path()}, {});
   REQUIRE(same.ok());

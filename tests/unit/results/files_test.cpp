@@ -2,6 +2,8 @@
 #include "common/base/files.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <limits>
 
 #include "common/base/zstd_file.h"
 #include "common/load/record.h"
@@ -211,6 +213,38 @@ TEST_CASE("repeats that the job ran and that are gone are missed", "[I8][C28]") 
   CHECK(Summarize(job, test::ExampleManifest(), repeats).verdict == "INCOMPLETE");
   job.state = "CANCELLED";  // it did not run them all
   CHECK(MissingRepeats(job, repeats).empty());
+  // A damaged number costs neither hours nor memory.
+  job.state = "SUCCEEDED";
+  job.repeats = std::numeric_limits<int>::max();
+  CHECK(MissingRepeats(job, repeats).size() == kMostMissing);
+  CHECK_THAT(Summarize(job, test::ExampleManifest(), repeats).held_back_by.back(),
+             Catch::Contains("100 or more repeats"));
+  const auto read = DecodeJob(*Encode(job), "job.json");
+  CHECK_THAT(std::string(read.status().message()),
+             Catch::Contains("repeats: 2147483647 is not between 0 and 1000"));
+}
+
+TEST_CASE("a repeat that lies in another's place counts once", "[C28][J6]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  std::filesystem::copy(dir / RepeatDir("cand", "code", "c4", 1), dir / RepeatDir("cand", "code", "c4", 9),
+                        std::filesystem::copy_options::recursive);
+  const auto all = ReadDirectory(dir.path());
+  REQUIRE(all.ok());
+  CHECK(all->repeats.size() == 6);
+  REQUIRE(all->problems.size() == 1);
+  CHECK(all->problems[0].path == "points/cand/code-c4/repeat_9/repeat.json");
+  CHECK(all->problems[0].message == "is left out: it says that it is points/cand/code-c4/repeat_1");
+}
+
+TEST_CASE("a summary that is gone is named", "[C28][I8]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  std::filesystem::remove(dir / "summary.json");
+  const auto all = ReadDirectory(dir.path());
+  REQUIRE(all.ok());
+  REQUIRE(all->problems.size() == 1);
+  CHECK(all->problems[0].path == "summary.json");
 }
 
 TEST_CASE("the measured line, per-GPU figures and captured reuse come out of one function", "[H10][E4][B4]") {

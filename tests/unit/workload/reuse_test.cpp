@@ -208,3 +208,24 @@ TEST_CASE("public traces: the shares that their publishers' files give", "[D1][D
   CHECK(*share("weka_agentic_slice.jsonl") == Approx(0.92364).margin(5e-6));
   CHECK(*share("azure_llm_2023_code.csv") == 0);
 }
+
+TEST_CASE("a turn that its session does not have is counted apart", "[B2][J6]") {
+  const auto workload = OpenWorkload(Spec(
+      R"({"shape":"synthetic","groups":1,"sessions":2,"prefix":100,"turns":2,"input":60,"output":10,"concurrency":1})"));
+  REQUIRE(workload.ok());
+  const auto at = [](int seconds) { return Nanoseconds(std::chrono::seconds(seconds)); };
+  const std::vector<Arrival> known = {{0, 0, at(0), at(1), true}, {0, 1, at(1), at(2), true}};
+  std::vector<Arrival> with = known;
+  with.push_back({0, 100'000'000, at(3), at(4), true});
+  for (const bool warm : {false, true}) {
+    ReuseOptions options;
+    options.keep_each = true;
+    options.warm_pass = warm;
+    const Reuse whole = Analyse(**workload, known, options), odd = Analyse(**workload, with, options);
+    CHECK(whole.unknown_turns == 0);
+    CHECK(odd.unknown_turns == 1);
+    CHECK(odd.prompt_tokens == whole.prompt_tokens);
+    CHECK(odd.reusable_tokens == whole.reusable_tokens);
+    CHECK(odd.reusable_of.size() == 3);
+  }
+}
