@@ -1,5 +1,6 @@
 #include "agent/api/local.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -15,13 +16,24 @@ using guard::Record;
 
 constexpr int kLeft = 6;
 
-std::vector<std::string> RunDirectories(const AgentConfig& config) {
+// What cannot be read is an error, not an empty list.
+Result<std::vector<std::string>> RunDirectories(const AgentConfig& config) {
   std::vector<std::string> directories;
+  POOLMARK_ASSIGN_OR_RETURN(auto state, ListDir(config.state_dir));
+  if (std::find(state.begin(), state.end(), "runs") == state.end()) return directories;  // never any
   std::string root = JoinPath(config.state_dir, "runs");
-  auto names = ListDir(root);
-  for (const std::string& name : names.ok() ? *names : std::vector<std::string>())
-    directories.push_back(JoinPath(root, name));
+  POOLMARK_ASSIGN_OR_RETURN(auto names, ListDir(root));
+  for (const std::string& name : names) directories.push_back(JoinPath(root, name));
   return directories;
+}
+
+int Unreadable(const Status& status) {
+  std::fprintf(stderr, "the agent's runs cannot be read: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+std::string NameOf(const std::string& directory) {
+  return directory.substr(directory.rfind('/') + 1);
 }
 
 bool DrainOne(const std::string& directory, const guard::RunState& state) {
@@ -56,7 +68,9 @@ bool DrainOne(const std::string& directory, const guard::RunState& state) {
 
 int PrintStatus(const AgentConfig& config) {
   int code = 0;
-  for (const std::string& directory : RunDirectories(config)) {
+  auto directories = RunDirectories(config);
+  if (!directories.ok()) return Unreadable(directories.status());
+  for (const std::string& directory : *directories) {
     std::string ledger = directory + "/ledger";
     guard::LedgerContent content = guard::ReadLedger(ledger);
     guard::RunState state = guard::Fold(content.records);
@@ -65,10 +79,9 @@ int PrintStatus(const AgentConfig& config) {
                           : !state.finished ? "its guard died; not swept yet"
                           : state.clean     ? "torn down, clean"
                                             : "torn down, NOT clean";
-    std::printf("%s  job %s  epoch %llu  %s  open items %u%s%s\n",
-                directory.substr(directory.rfind('/') + 1).c_str(), state.job.c_str(),
-                static_cast<unsigned long long>(state.epoch), verdict.c_str(), state.open_items(),
-                state.cause.empty() ? "" : "  cause: ", state.cause.c_str());
+    std::printf("%s  job %s  epoch %llu  %s  open items %u%s%s\n", NameOf(directory).c_str(),
+                state.job.c_str(), static_cast<unsigned long long>(state.epoch), verdict.c_str(),
+                state.open_items(), state.cause.empty() ? "" : "  cause: ", state.cause.c_str());
     for (const std::string& damage : content.damages) std::printf("  %s\n", damage.c_str());
     for (const auto& [number, item] : state.items) {
       if (!item.owed()) continue;
@@ -93,9 +106,22 @@ int PrintStatus(const AgentConfig& config) {
 
 int Drain(const AgentConfig& config) {
   bool clean = true;
-  for (const std::string& directory : RunDirectories(config)) {
+  auto directories = RunDirectories(config);
+  if (!directories.ok()) return Unreadable(directories.status());
+  for (const std::string& directory : *directories) {
     std::string ledger = directory + "/ledger";
-    if (!guard::LedgerIsLocked(ledger)) continue;
+    if (!guard::LedgerIsLocked(ledger)) {
+      const guard::LedgerContent content = guard::ReadLedger(ledger);
+      const guard::RunState state = guard::Fold(content.records);
+      if (state.finished && state.clean && content.damages.empty()) continue;
+      std::fprintf(
+          stderr, "%s: %s, %u open items: %s\n", NameOf(directory).c_str(),
+          state.finished ? "torn down, NOT clean" : "its guard died and nobody swept after it",
+          state.open_items(),
+          state.finished ? "see `poolmark-agent status`" : "start the agent, which sends a new guard");
+      clean = false;
+      continue;
+    }
     clean = DrainOne(directory, guard::Fold(guard::ReadLedger(ledger).records)) && clean;
   }
   std::printf(clean ? "drained: nothing of any run is left\n" : "something was left: see above\n");

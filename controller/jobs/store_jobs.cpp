@@ -41,12 +41,10 @@ std::string NewJobId(Nanoseconds wall) {
   return absl::StrCat(id, "-", RandomHex(2));
 }
 
-}  // namespace
-
-Result<std::optional<std::string>> Store::FindAnswer(const std::string& request_id,
-                                                     const std::string& digest) {
-  std::lock_guard lock(mutex_);
-  POOLMARK_ASSIGN_OR_RETURN(Statement find, db_->Prepare("SELECT digest, answer FROM requests WHERE id=?"));
+Result<std::optional<std::string>> AnswerIn(Database* database, const std::string& request_id,
+                                            const std::string& digest) {
+  POOLMARK_ASSIGN_OR_RETURN(Statement find,
+                            database->Prepare("SELECT digest, answer FROM requests WHERE id=?"));
   find.Text(request_id);
   POOLMARK_ASSIGN_OR_RETURN(bool row, find.Step());
   if (!row) return std::optional<std::string>();
@@ -56,6 +54,14 @@ Result<std::optional<std::string>> Store::FindAnswer(const std::string& request_
                           "give every request an id of its own"});
   }
   return std::optional<std::string>(find.TextAt(1));
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> Store::FindAnswer(const std::string& request_id,
+                                                     const std::string& digest) {
+  std::lock_guard lock(mutex_);
+  return AnswerIn(db_.get(), request_id, digest);
 }
 
 Status Store::StoreAnswer(const std::string& request_id, const std::string& digest,
@@ -74,6 +80,16 @@ Result<v1::Job> Store::Insert(const v1::SubmitJobRequest& request, const std::st
     std::lock_guard lock(mutex_);
     POOLMARK_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
     const Nanoseconds wall = clock_->Wall();
+    if (!request.request_id().empty()) {
+      // The same request may have come again while the first one was being planned.
+      POOLMARK_ASSIGN_OR_RETURN(auto known, AnswerIn(db_.get(), request.request_id(), digest));
+      v1::SubmitJobResponse answer;
+      if (known && answer.ParseFromString(*known)) {
+        if (auto job = GetLocked(answer.job_id()); job.ok()) return job->job;
+        stored.job.set_id(answer.job_id());  // deleted since
+        return stored.job;
+      }
+    }
     stored.request = request;
     // Jobs of one second share all but 16 bits of their ids.
     for (bool taken = true; taken;) {

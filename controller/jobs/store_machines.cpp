@@ -1,5 +1,6 @@
 // Machines of the store.
 #include "absl/strings/str_cat.h"
+#include "controller/jobs/epochs.h"
 #include "controller/jobs/sqlite.h"
 #include "controller/jobs/store.h"
 
@@ -108,6 +109,9 @@ Status Store::GrantAnew(const std::string& job_id, const std::string& machine) {
 }
 
 Status Store::RaiseEpoch(const std::string& machine, uint64_t epoch) {
+  if (epoch > kMostEpoch)
+    return InvalidInput(absl::StrCat("machine '", machine, "'"),
+                        absl::StrCat("epoch ", epoch, ", at most ", kMostEpoch));
   std::lock_guard lock(mutex_);
   POOLMARK_ASSIGN_OR_RETURN(
       Statement put, db_->Prepare("UPDATE machines SET epoch=max(epoch,?) WHERE name=? AND job_id=''"));

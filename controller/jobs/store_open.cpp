@@ -10,6 +10,7 @@
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "controller/jobs/epochs.h"
 #include "controller/jobs/sqlite.h"
 #include "controller/jobs/store.h"
 
@@ -137,8 +138,8 @@ Status Store::OpenFile() {
   // Every grant is made anew: what the controller before this one still has under way, or one that was paused
   // and comes back, carries an epoch that the agents refuse from now on. The stride keeps apart two
   // controllers that start from copies of one state.
-  POOLMARK_RETURN_IF_ERROR(
-      db_->Execute("UPDATE machines SET epoch=epoch+1+abs(random()%1000) WHERE job_id<>''"));
+  POOLMARK_RETURN_IF_ERROR(db_->Execute(absl::StrCat("UPDATE machines SET epoch=min(epoch,", kMostEpoch,
+                                                     ")+1+abs(random()%1000) WHERE job_id<>''")));
   POOLMARK_RETURN_IF_ERROR(transaction.Commit());
   KeepReserveLocked();
   return absl::OkStatus();

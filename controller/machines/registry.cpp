@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/time_format.h"
+#include "controller/jobs/epochs.h"
 #include "controller/machines/unknown_machine.h"
 
 namespace poolmark::controller {
@@ -128,6 +129,20 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
 }
 
 void Registry::FollowEpoch(const std::string& machine, uint64_t highest) {
+  if (highest > kMostEpoch) {
+    {
+      std::lock_guard lock(mutex_);
+      if (machines_[machine].stored.state != v1::MACHINE_STATE_READY) return;
+    }
+    // An agent says what it likes; it must not be what keeps a store from counting on.
+    Log(LogLevel::kError, "machine.epoch_impossible", {{"machine", machine}, {"epoch", highest}});
+    (void)store_->SetMachine(
+        machine, v1::MACHINE_STATE_QUARANTINED,
+        absl::StrCat("its agent claims to have seen grant ", highest,
+                     ", which no controller gave: look at lease.json in its state directory"));
+    (void)Refresh();
+    return;
+  }
   {
     std::lock_guard lock(mutex_);
     const StoredMachine& stored = machines_[machine].stored;

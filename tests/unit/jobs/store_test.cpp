@@ -47,6 +47,20 @@ struct Fixture {
   }
 };
 
+TEST_CASE("a request that comes again while the first one is planned is the same job") {
+  Fixture f;
+  v1::SubmitJobRequest request;
+  request.set_request_id("r1");
+  auto first = f.store->Insert(request, "ada", "digest", {}, 0);
+  REQUIRE(first.ok());
+  auto again = f.store->Insert(request, "ada", "digest", {}, 0);
+  INFO(again.status());
+  REQUIRE(again.ok());
+  CHECK(again->id() == first->id());
+  CHECK(absl::IsAlreadyExists(f.store->Insert(request, "ada", "other", {}, 0).status()));
+  CHECK(f.store->Unfinished()->size() == 1);
+}
+
 TEST_CASE("jobs of one second all get an id of their own") {
   Fixture f;
   std::set<std::string> ids;

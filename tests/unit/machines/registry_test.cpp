@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "controller/jobs/epochs.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/temp_dir.h"
 
@@ -207,6 +208,25 @@ TEST_CASE("actions on machines") {
   CHECK(f.registry->Register(f.Registration("n1")).status().code() == absl::StatusCode::kPermissionDenied);
   CHECK_FALSE(act(v1::MACHINE_ACTION_UNSPECIFIED).ok());
   CHECK(f.registry->Act("zz", v1::MACHINE_ACTION_DRAIN, "").status().code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("an agent that claims an impossible grant is kept out, and the store goes on counting") {
+  Fixture f;
+  for (const char* name : {"n1", "n2"}) REQUIRE(f.registry->Register(f.Registration(name)).ok());
+  auto wrong = f.Registration("n1");
+  wrong.set_highest_epoch((uint64_t{1} << 63) - 1);
+  REQUIRE(f.registry->Register(wrong).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_QUARANTINED);
+  CHECK(f.registry->epoch("n1") == 0);
+  CHECK_FALSE(f.store->RaiseEpoch("n1", kMostEpoch + 1).ok());
+  auto highest = f.Registration("n2");
+  highest.set_highest_epoch(kMostEpoch);
+  REQUIRE(f.registry->Register(highest).ok());
+  const std::string job = f.LockedJob("n2");
+  f.Start();  // each start grants anew
+  f.Start();
+  CHECK(f.registry->epoch("n2") > kMostEpoch);
+  CHECK(f.registry->epoch("n2") <= kMostEpoch + 1000);
 }
 
 TEST_CASE("an agent of another API is refused with what to do") {
