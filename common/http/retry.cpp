@@ -15,10 +15,10 @@ bool ErrorMayPass(const Status& error) {
 
 std::optional<Nanoseconds> RetryAfter(const Response& response) {
   for (const auto& [name, unit] : {std::pair("retry-after-ms", 1e6), std::pair("retry-after", 1e9)}) {
-    std::optional<std::string> value = response.header(name);
-    if (!value) continue;
+    const std::string value = response.header(name).value_or("");
+    if (value.empty()) continue;
     double number = 0;
-    auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), number);
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     double nanoseconds = number * unit;
     if (error == std::errc() && nanoseconds > 0 && nanoseconds <= 60e9)
       return Nanoseconds(static_cast<int64_t>(nanoseconds));

