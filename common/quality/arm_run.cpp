@@ -112,14 +112,22 @@ class ArmRun {
     }
   }
 
-  // An exporter may show nothing before its first event. Behind the store requests that is no metrics page.
-  Status CheckPage() const {
-    if (!counters_.page_was_empty() || !options_.stores || pass_.arm.store_failures > 0)
-      return absl::OkStatus();
-    return Unavailable(options_.blend_metrics_url,
-                       absl::StrCat("is an empty page, also after the store requests of ", pass_.arm.label,
-                                    ": nothing could be shown about reuse, no question was sent"),
-                       "give the metrics page of the candidate's blend server");
+  // An exporter may show nothing before its first event, which may be late. Behind the store requests a page
+  // that stays empty is no metrics page.
+  Status CheckPage() {
+    if (!options_.stores || pass_.arm.store_failures > 0) return absl::OkStatus();
+    for (int i = 1; counters_.page_was_empty(); ++i) {
+      if (context_.stop.stop_requested()) return absl::OkStatus();
+      if (i == kCounterTries) {
+        return Unavailable(options_.blend_metrics_url,
+                           absl::StrCat("is an empty page, also after the store requests of ",
+                                        pass_.arm.label, ": no question was sent"),
+                           "give the metrics page of the candidate's blend server");
+      }
+      context_.sleep(std::chrono::seconds(1));
+      POOLMARK_ASSIGN_OR_RETURN(start_, ReadCounters());
+    }
+    return absl::OkStatus();
   }
 
   // The blend server's counters over the store requests, before anything is measured.
