@@ -6,55 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/variables.h"
 
 namespace poolmark::process {
 namespace {
 
 constexpr char kPath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-bool IsVariable(const std::string& name) {
-  if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  });
-}
-
-// Variables with which a job could make an allowed program run something else, or lose our marks: what the
-// dynamic linker, interpreters, shells and libraries load code by, and where programs are looked for.
-bool ChangesProgram(const std::string& name) {
-  static constexpr std::string_view kBegins[] = {"LD_",   "PYTHON", "PERL5", "RUBY",         "NODE_",
-                                                 "JAVA_", "BASH_",  "DYLD_", "MALLOC_TRACE", "GIT_"};
-  static constexpr std::string_view kNames[] = {"PATH",
-                                                "HOME",
-                                                "ENV",
-                                                "SHELLOPTS",
-                                                "PROMPT_COMMAND",
-                                                "IFS",
-                                                "GCONV_PATH",
-                                                "NLSPATH",
-                                                "PERLLIB",
-                                                "PERL_MB_OPT",
-                                                "OPENSSL_CONF",
-                                                "OPENSSL_ENGINES",
-                                                "OPENSSL_MODULES",
-                                                "GLIBC_TUNABLES",
-                                                "LUA_INIT",
-                                                "LUA_PATH",
-                                                "LUA_CPATH",
-                                                "JDK_JAVA_OPTIONS",
-                                                "_JAVA_OPTIONS",
-                                                "CLASSPATH",
-                                                "VIRTUAL_ENV",
-                                                "CUDA_INJECTION64_PATH",
-                                                "NCCL_NET_PLUGIN",
-                                                "POOLMARK_RUN",
-                                                "POOLMARK_PROCESS"};
-  // Of Python these change no code that runs.
-  if (name == "PYTHONHASHSEED" || name == "PYTHONUNBUFFERED") return false;
-  return std::any_of(std::begin(kBegins), std::end(kBegins),
-                     [&](std::string_view begin) { return name.starts_with(begin); }) ||
-         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
 
 Status CheckVariable(const std::string& name, const std::string& process) {
   if (!IsVariable(name)) return InvalidInput(process, absl::StrCat("'", name, "' is no name of a variable"));

@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/units.h"
 #include "common/spec/read.h"
-#include "common/spec/yaml.h"
+#include "common/spec/stack_parts.h"
 #include "common/workload/spec.h"
 
 namespace poolmark::spec {
@@ -99,6 +99,8 @@ void ApplySets(const std::map<std::string, std::string>& set, JobSpec* job, Erro
         if (key == known.back() || (dot == key.npos && key == name)) {
           current = value;
           used = true;
+          if (const std::string wrong = ParamError(value); !wrong.empty())
+            fail(key, wrong, "write the value");
         }
       }
     }
@@ -134,7 +136,7 @@ void CountGpus(JobSpec* job, Errors* errors) {
   }
 }
 
-void ReadStacks(const Value& list, const Files& files, JobSpec* job) {
+void ReadStacks(const Value& list, const Files& files, const Names& known_names, JobSpec* job) {
   Errors* errors = list.errors();
   std::set<std::string> names;
   for (const Value& value : list.List()) {
@@ -167,7 +169,7 @@ void ReadStacks(const Value& list, const Files& files, JobSpec* job) {
       value.Fail(absl::StrCat("stack '", use.use, "' cannot be read: ", error.message), error.hint);
       continue;
     }
-    auto stack = ReadStack(*text, use.use, errors);
+    auto stack = ReadStack(*text, use.use, errors, known_names);
     if (!stack.ok()) continue;
     stack->name = use.as;
     for (const auto& [name, setting] : use.set) {
@@ -181,6 +183,8 @@ void ReadStacks(const Value& list, const Files& files, JobSpec* job) {
                                 : absl::StrCat("did you mean '", near, "'?"));
       } else {
         param->second = setting;
+        if (const std::string wrong = ParamError(setting); !wrong.empty())
+          value.Fail(absl::StrCat(name, ": ", wrong), "write the value");
       }
     }
     job->stacks.push_back(*std::move(stack));
@@ -293,8 +297,7 @@ void ReadLoad(const Value& value, LoadSpec* load) {
 }  // namespace
 
 Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const Files& files,
-                        const std::map<std::string, std::string>& set, Errors* errors,
-                        const std::vector<std::string>& presets) {
+                        const std::map<std::string, std::string>& set, Errors* errors, const Names& names) {
   size_t before = errors->size();
   JobSpec job;
   auto root = Value::Parse(yaml, where, errors);
@@ -311,7 +314,7 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
       job.pool = *std::move(read);
     }
   }
-  if (auto stacks = map.Need("stacks", "list the stacks to run")) ReadStacks(*stacks, files, &job);
+  if (auto stacks = map.Need("stacks", "list the stacks to run")) ReadStacks(*stacks, files, names, &job);
   auto baseline = map.Get("baseline");
   if (baseline) job.baseline = baseline->Text().value_or("");
   if (auto workloads = map.Need("workloads", "a map of scenarios")) {
@@ -333,7 +336,7 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
   }
   map.Whole("repeats", 1, 1000, &job.repeats);
   map.OneOf("starting_state", {"empty", "warm"}, &job.starting_state);
-  if (auto slo = map.Get("slo")) ReadSlo(*slo, presets, &job);
+  if (auto slo = map.Get("slo")) ReadSlo(*slo, names.presets, &job);
   if (auto preflight = map.Get("preflight")) ReadPreflight(*preflight, &job);
   if (auto accuracy = map.Get("accuracy")) {
     job.accuracy = ReadAccuracy(*accuracy);

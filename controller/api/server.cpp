@@ -111,9 +111,10 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   POOLMARK_ASSIGN_OR_RETURN(s.authority, Authority::Open(AuthorityDir(options.state), *clock));
   POOLMARK_ASSIGN_OR_RETURN(s.store, Store::Open(options.state, clock));
   s.store->AdoptCluster(s.authority->cluster());
-  POOLMARK_ASSIGN_OR_RETURN(InputStore inputs, InputStore::Open(JoinPath(options.state, "inputs"),
-                                                                JoinPath(options.catalogue_dir, "stacks"),
-                                                                JoinPath(options.catalogue_dir, "slo")));
+  POOLMARK_ASSIGN_OR_RETURN(
+      InputStore inputs,
+      InputStore::Open(JoinPath(options.state, "inputs"), JoinPath(options.catalogue_dir, "stacks"),
+                       JoinPath(options.catalogue_dir, "slo"), JoinPath(options.catalogue_dir, "catalogue")));
   s.inputs = std::make_unique<InputStore>(std::move(inputs));
   POOLMARK_RETURN_IF_ERROR(MakeDirs(JoinPath(options.state, "results"), 0750));
   s.store->SetListener(

@@ -11,6 +11,7 @@
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/units.h"
+#include "common/prom/catalogue.h"
 #include "common/spec/read.h"
 #include "common/stats/slo.h"
 
@@ -26,7 +27,7 @@ bool IsDigest(const std::string& text) {
 }  // namespace
 
 Result<InputStore> InputStore::Open(const std::string& directory, const std::string& stacks_dir,
-                                    const std::string& slo_dir) {
+                                    const std::string& slo_dir, const std::string& catalogue_dir) {
   POOLMARK_RETURN_IF_ERROR(MakeDirs(directory, 0711));
   // The load reads large ones as the engines' user, whatever this process's umask: by name, that is by
   // digest.
@@ -36,7 +37,15 @@ Result<InputStore> InputStore::Open(const std::string& directory, const std::str
   for (const std::string& name : names) {
     if (name.find(".part-") != std::string::npos) (void)RemoveTree(JoinPath(directory, name));
   }
-  return InputStore(directory, stacks_dir, slo_dir);
+  std::vector<std::string> dialects;
+  if (!catalogue_dir.empty()) {
+    POOLMARK_ASSIGN_OR_RETURN(const auto catalogue, prom::Catalogue::Load(catalogue_dir));
+    for (const auto& [name, dialect] : catalogue.dialects()) {
+      dialects.push_back(name);
+      dialects.insert(dialects.end(), dialect.aliases.begin(), dialect.aliases.end());
+    }
+  }
+  return InputStore(directory, stacks_dir, slo_dir, std::move(dialects));
 }
 
 std::string InputStore::PathOf(const std::string& sha256) const {
@@ -128,12 +137,12 @@ Result<spec::JobSpec> InputStore::ReadJob(const v1::SubmitJobRequest& request, E
   if (!errors->empty()) return ToStatus(*errors);
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(PathOf(job->second), kMaxSpecBytes));
   std::map<std::string, std::string> set(request.set().begin(), request.set().end());
-  std::vector<std::string> presets;
+  spec::Names names{{}, dialects_};
   if (!slo_dir_.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(auto slos, stats::ReadSloDirectory(slo_dir_));
-    for (const stats::Slo& slo : slos) presets.push_back(slo.name);
+    for (const stats::Slo& slo : slos) names.presets.push_back(slo.name);
   }
-  auto spec = spec::ReadJob(text, request.job_path(), files, set, errors, presets);
+  auto spec = spec::ReadJob(text, request.job_path(), files, set, errors, names);
   if (!spec.ok()) return spec.status();
   for (const spec::WorkloadSpec& workload : spec->workloads) {
     if (workload.file.empty() || digests.contains(workload.file)) continue;

@@ -17,9 +17,10 @@ inline constexpr uint64_t kMaxSpecBytes = 4u << 20;  // YAML files
 
 class InputStore {
  public:
-  // `stacks_dir`: the installed catalogue (deploy/stacks); `slo_dir`: its presets, "": names are not checked.
+  // `stacks_dir`: the installed catalogue (deploy/stacks); `slo_dir`: its presets, `catalogue_dir`: its
+  // dialects (deploy/slo, deploy/catalogue), "": their names are not checked.
   static Result<InputStore> Open(const std::string& directory, const std::string& stacks_dir,
-                                 const std::string& slo_dir = "");
+                                 const std::string& slo_dir = "", const std::string& catalogue_dir = "");
 
   bool Has(const std::string& sha256) const;
   Result<uint64_t> SizeOf(const std::string& sha256) const;
@@ -58,11 +59,16 @@ class InputStore {
   const std::string& stacks_dir() const { return stacks_dir_; }
 
  private:
-  InputStore(std::string directory, std::string stacks_dir, std::string slo_dir)
-      : directory_(std::move(directory)), stacks_dir_(std::move(stacks_dir)), slo_dir_(std::move(slo_dir)) {}
+  InputStore(std::string directory, std::string stacks_dir, std::string slo_dir,
+             std::vector<std::string> dialects)
+      : directory_(std::move(directory)),
+        stacks_dir_(std::move(stacks_dir)),
+        slo_dir_(std::move(slo_dir)),
+        dialects_(std::move(dialects)) {}
   std::string directory_;
   std::string stacks_dir_;
   std::string slo_dir_;
+  std::vector<std::string> dialects_;
 };
 
 // A stack of the catalogue: its file name without .yaml -> content. Names with a slash are no catalogue
