@@ -1,5 +1,6 @@
-// The MTU of the pool's interfaces is as expected and is carried end to end: pings of full size with "don't
-// fragment" to every peer, so that a switch with a small MTU shows.
+// The MTU of the interfaces that carry this machine's addresses in one of the pool's networks is as expected
+// and is carried end to end: pings of full size with "don't fragment" to every peer, so that a switch with a
+// small MTU shows. The controller asks once for the TCP network and once for each RDMA card.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,32 +14,100 @@
 namespace poolmark::agent {
 namespace {
 
-Command Ping(const std::string& peer, bool v6, uint32_t payload) {
-  return {{"ping", v6 ? "-6" : "-4", "-n", "-q", "-M", "do", "-c", "2", "-i", "0.2", "-W", "1", "-s",
-           std::to_string(payload), peer},
-          {}};
+// Peers are tried side by side, and no longer than this: a large pool that lets no ping pass must still end
+// with this check's own words, inside the time that the call for all checks has.
+constexpr size_t kAtOnce = 32;
+constexpr Nanoseconds kAllPeers = std::chrono::seconds(75);
+constexpr Nanoseconds kOnePing = std::chrono::seconds(5);
+constexpr uint32_t kSmall = 56;
+
+bool IsV6(const std::string& address) {
+  const auto parsed = IpAddress::Parse(address);
+  return parsed && parsed->v6;
 }
 
-enum class Reach { kFull, kSmallOnly, kSilent, kNoTool };
-
-Reach Try(Spawner& spawner, const std::string& peer, uint32_t mtu, std::string* evidence) {
-  const auto address = IpAddress::Parse(peer);
-  const bool v6 = address && address->v6;
-  const uint32_t headers = v6 ? 48 : 28;  // IP and ICMP
-  const Command full = Ping(peer, v6, mtu > headers ? mtu - headers : 0);
-  const auto output = RunCommand(spawner, full, std::chrono::seconds(5));
-  if (!output.ok()) return Reach::kNoTool;
-  if (output->ok()) {
-    AddLine(evidence, absl::StrCat(peer, ": ", mtu, " bytes, not fragmented: answered"));
-    return Reach::kFull;
+// From the pool's own address, so that it leaves by the pool's interface where routes go by source.
+Command Ping(const v1::CheckPlan& plan, const std::string& peer, uint32_t payload) {
+  const bool v6 = IsV6(peer);
+  Command ping{{"ping", v6 ? "-6" : "-4", "-n", "-q", "-M", "do", "-c", "2", "-i", "0.2", "-W", "1", "-s",
+                std::to_string(payload)},
+               {}};
+  for (const std::string& own : plan.net_addresses()) {
+    if (IsV6(own) != v6) continue;
+    ping.argv.insert(ping.argv.end(), {"-I", own});
+    break;
   }
-  AddLine(evidence, absl::StrCat(peer, ": ", mtu, " bytes: ", Describe(full, *output)));
-  const Command small = Ping(peer, v6, 56);
-  const auto retry = RunCommand(spawner, small, std::chrono::seconds(5));
-  return retry.ok() && retry->ok() ? Reach::kSmallOnly : Reach::kSilent;
+  ping.argv.push_back(peer);
+  return ping;
 }
 
-// Interfaces of the pool on this machine, with their MTU.
+enum class Reach { kFull, kSmallOnly, kSilent, kNoTool, kNotTried };
+
+struct Peer {
+  std::string address;
+  Reach reach = Reach::kNotTried;
+  std::string evidence;
+};
+
+// One ping of `payload` to each of `peers`, all at once. Nothing where there is no such tool.
+std::vector<std::optional<CommandOutput>> PingAll(Spawner& spawner, const v1::CheckPlan& plan,
+                                                  const std::vector<Peer*>& peers, uint32_t payload,
+                                                  bool v6_larger) {
+  std::vector<std::unique_ptr<Child>> children;
+  for (const Peer* peer : peers) {
+    const uint32_t less = v6_larger && IsV6(peer->address) ? 20 : 0;
+    auto child = spawner.Start(Ping(plan, peer->address, payload > less ? payload - less : 0));
+    children.push_back(child.ok() ? *std::move(child) : nullptr);
+  }
+  const Nanoseconds deadline = RealClock().Steady() + kOnePing;
+  std::vector<std::optional<CommandOutput>> outputs;
+  for (const auto& child : children) {
+    if (child == nullptr) {
+      outputs.emplace_back();
+      continue;
+    }
+    const bool ended = child->Wait(std::max(Nanoseconds(0), deadline - RealClock().Steady()));
+    outputs.emplace_back(child->Stop(Nanoseconds(0)));
+    outputs.back()->timed_out = !ended;
+  }
+  return outputs;
+}
+
+void Try(Spawner& spawner, const v1::CheckPlan& plan, const std::vector<Peer*>& peers, uint32_t mtu) {
+  constexpr uint32_t kHeaders = 28;  // IP and ICMP; IP version 6 has 20 more
+  std::vector<Peer*> failed;
+  auto outputs = PingAll(spawner, plan, peers, mtu > kHeaders ? mtu - kHeaders : 0, true);
+  for (size_t i = 0; i < peers.size(); ++i) {
+    Peer& peer = *peers[i];
+    if (!outputs[i]) {
+      peer.reach = Reach::kNoTool;
+    } else if (outputs[i]->ok()) {
+      peer.reach = Reach::kFull;
+      peer.evidence = absl::StrCat(peer.address, ": ", mtu, " bytes, not fragmented: answered");
+    } else {
+      peer.evidence =
+          absl::StrCat(peer.address, ": ", mtu, " bytes: ", Describe(Command{{"ping"}, {}}, *outputs[i]));
+      failed.push_back(&peer);
+    }
+  }
+  outputs = PingAll(spawner, plan, failed, kSmall, false);
+  for (size_t i = 0; i < failed.size(); ++i)
+    failed[i]->reach = outputs[i] && outputs[i]->ok() ? Reach::kSmallOnly : Reach::kSilent;
+}
+
+std::vector<Peer> TryPeers(Spawner& spawner, const v1::CheckPlan& plan, uint32_t mtu) {
+  std::vector<Peer> peers;
+  for (const std::string& address : plan.peers()) peers.push_back({address, Reach::kNotTried, ""});
+  const Nanoseconds end = RealClock().Steady() + kAllPeers;
+  for (size_t at = 0; at < peers.size() && RealClock().Steady() < end; at += kAtOnce) {
+    std::vector<Peer*> some;
+    for (size_t i = at; i < std::min(peers.size(), at + kAtOnce); ++i) some.push_back(&peers[i]);
+    Try(spawner, plan, some, mtu);
+  }
+  return peers;
+}
+
+// Interfaces of this network on this machine, with their MTU.
 std::map<std::string, uint32_t> PoolInterfaces(const v1::CheckPlan& plan, const CheckContext& context) {
   std::map<std::string, uint32_t> interfaces;
   const auto nics =
@@ -51,16 +120,6 @@ std::map<std::string, uint32_t> PoolInterfaces(const v1::CheckPlan& plan, const 
   };
   for (const NicInfo& nic : nics) {
     if (has(nic)) interfaces[nic.name] = nic.mtu;
-  }
-  std::set<std::string> netdevs;
-  for (const RdmaPortInfo& port : ReadRdmaPorts(context.facts.root)) {
-    for (const std::string& device : plan.rdma_devices()) {
-      if (device.substr(0, device.find(':')) == port.device && port.link_layer == "Ethernet")
-        netdevs.insert(port.netdev);
-    }
-  }
-  for (const NicInfo& nic : nics) {
-    if (netdevs.count(nic.name) != 0) interfaces[nic.name] = nic.mtu;
   }
   return interfaces;
 }
@@ -96,13 +155,14 @@ Finding CheckMtu(const v1::CheckPlan& plan, const CheckContext& context) {
     return finding;
   }
   if (plan.peers().empty() || context.facts.spawner == nullptr) return finding;
-  std::vector<std::string> small, silent;
+  std::vector<std::string> small, silent, untried;
   bool no_tool = false;
-  for (const std::string& peer : plan.peers()) {
-    const Reach reach = Try(*context.facts.spawner, peer, wanted, &finding.evidence);
-    if (reach == Reach::kSmallOnly) small.push_back(peer);
-    if (reach == Reach::kSilent) silent.push_back(peer);
-    no_tool |= reach == Reach::kNoTool;
+  for (const Peer& peer : TryPeers(*context.facts.spawner, plan, wanted)) {
+    if (!peer.evidence.empty()) AddLine(&finding.evidence, peer.evidence);
+    if (peer.reach == Reach::kSmallOnly) small.push_back(peer.address);
+    if (peer.reach == Reach::kSilent) silent.push_back(peer.address);
+    if (peer.reach == Reach::kNotTried) untried.push_back(peer.address);
+    no_tool |= peer.reach == Reach::kNoTool;
   }
   if (!small.empty()) {
     finding.outcome = v1::OUTCOME_FAIL;
@@ -113,9 +173,10 @@ Finding CheckMtu(const v1::CheckPlan& plan, const CheckContext& context) {
     finding.outcome = v1::OUTCOME_NOT_MEASURED;
     absl::StrAppend(&finding.observed, "; not tried end to end: no ping on this machine");
     finding.hint = "install iputils-ping";
-  } else if (!silent.empty()) {
+  } else if (!silent.empty() || !untried.empty()) {
     finding.outcome = v1::OUTCOME_NOT_MEASURED;
-    absl::StrAppend(&finding.observed, "; no answer to any ping from ", Shorten(silent));
+    if (!silent.empty()) absl::StrAppend(&finding.observed, "; no answer to any ping from ", Shorten(silent));
+    if (!untried.empty()) absl::StrAppend(&finding.observed, "; no time was left to try ", Shorten(untried));
     finding.hint = "let ICMP echo pass between the machines of the pool";
   } else {
     absl::StrAppend(&finding.observed, "; carried to ", plan.peers_size(),

@@ -7,7 +7,7 @@
 namespace poolmark::agent {
 
 Finding CheckRdmaPorts(const v1::CheckPlan& plan, const CheckContext& context) {
-  if (plan.rdma_devices().empty()) return Skipped("the plan moves no KV over RDMA");
+  if (plan.rdma_devices().empty()) return Skipped("the plan moves no KV over RDMA here");
   Finding finding;
   std::vector<std::string> wanted(plan.rdma_devices().begin(), plan.rdma_devices().end()), good, bad;
   finding.expected = absl::StrCat("active: ", Shorten(wanted, 16));

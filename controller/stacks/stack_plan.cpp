@@ -12,6 +12,7 @@
 #include "common/base/digest.h"
 #include "common/base/units.h"
 #include "controller/stacks/fill.h"
+#include "controller/stacks/rdma.h"
 #include "controller/stacks/relay.h"
 #include "controller/stacks/stack_digest.h"
 #include "controller/stacks/starting_state.h"
@@ -44,7 +45,6 @@ class StackPlanner {
     if (model != stack_.params.end()) plan.model = model->second;
     CheckVendors();
     CheckFormats();
-    if (stack_.kv.path == "rdma") CheckRdma();
 
     instances_ = PlaceStack(stack_, machines_, head_, ports_, refusals_);
     if (plan.relay) {
@@ -56,6 +56,7 @@ class StackPlanner {
       CheckPublicStore();
     }
     CheckReach();
+    if (stack_.kv.path == "rdma") CheckRdma();
     context_.instances = &instances_;
     SizeTiers(&plan);
     for (const Instance& instance : instances_) {
@@ -172,28 +173,26 @@ class StackPlanner {
     return std::nullopt;
   }
 
-  // At least one active port on each machine with engines: of the devices that the pool names ("mlx5_0" or
-  // "mlx5_0:1"), else of any.
+  // An active port on each machine that moves KV, of the devices that the pool names or of any.
   void CheckRdma() {
-    for (const PoolMachine& machine : machines_) {
-      if (!machine.takes_engines) continue;
-      const std::vector<std::string>& wanted = machine.spec.rdma_devices;
+    std::set<std::string> told;
+    for (const Instance& instance : instances_) {
+      if (instance.process->role == spec::Role::kRouter || instance.machine == nullptr) continue;
+      const PoolMachine& machine = *instance.machine;
+      if (!told.insert(machine.name).second) continue;
+      const auto ports = PoolPorts(machine.spec.rdma_devices, machine.facts->facts);
+      const auto& all = machine.facts->facts.rdma_ports();
       std::vector<std::string> down;
-      bool active = false;
-      for (const v1::RdmaPort& port : machine.facts->facts.rdma_ports()) {
-        const std::string name = absl::StrCat(port.device(), ":", port.port());
-        const bool named = wanted.empty() ||
-                           std::find(wanted.begin(), wanted.end(), port.device()) != wanted.end() ||
-                           std::find(wanted.begin(), wanted.end(), name) != wanted.end();
-        if (!named) continue;
-        active = active || port.state() == "ACTIVE";
-        if (port.state() != "ACTIVE")
-          down.push_back(
-              absl::StrCat(name, " is ", port.state().empty() ? "in no known state" : port.state()));
+      for (const v1::RdmaPort& port :
+           ports.empty() ? std::vector<v1::RdmaPort>(all.begin(), all.end()) : ports) {
+        if (port.state() == "ACTIVE") continue;
+        down.push_back(absl::StrCat(port.device(), ":", port.port(), " is ",
+                                    port.state().empty() ? "in no known state" : port.state()));
       }
-      if (active) continue;
-      const std::string has = machine.facts->facts.rdma_ports_size() == 0 ? "no RDMA port"
-                              : down.empty()
+      if (down.size() < ports.size()) continue;
+      const bool named = !machine.spec.rdma_devices.empty();
+      const std::string has = all.empty() ? "no RDMA port"
+                              : named && ports.empty()
                                   ? "none of the RDMA devices that the pool names"
                                   : absl::StrCat("no active RDMA port: ", absl::StrJoin(down, ", "));
       Refuse(absl::StrCat("moves KV over RDMA, machine ", machine.name, " has ", has),
@@ -225,6 +224,7 @@ class StackPlanner {
         const PoolMachine& machine = *instance.machine;
         const v1::Facts& facts = machine.facts->facts;
         std::string source(spec::TierSourceName(tier.source));
+        context_.tier_bytes[instance.id][source] = 0;  // also where its size is refused: that is told once
         std::string text = Filled(instance, tier.size);
         if (text.empty()) continue;
         const bool disk = on_disk(tier, instance);
@@ -297,6 +297,7 @@ class StackPlanner {
     planned.template_name = process.name;
     planned.attached = instance.attached != nullptr;
     planned.dialect = process.metrics.dialect;
+    planned.compatible = process.compatible;
     planned.canary = process.empty.canary;
     planned.restart_to_reset = process.reset.restart;
     v1::ProcessSpec& spec = planned.spec;

@@ -1,11 +1,14 @@
 #include "controller/steps/line_rate.h"
 
 #include <algorithm>
+#include <memory>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
+#include "controller/stacks/rdma.h"
 
 namespace poolmark::controller {
 namespace {
@@ -47,10 +50,12 @@ class LineServer {
   bool started_ = false;
 };
 
-// Those that the pool file names, or the plan for it.
+// Those that the pool file names, or the plan for it, as the tools take them.
 std::vector<std::string> DevicesOf(const JobRun& run, const std::string& machine) {
   for (const spec::MachineSpec& spec : run.job->pool.machines) {
-    if (spec.name == machine) return spec.rdma_devices;
+    if (spec.name != machine) continue;
+    auto facts = run.facts.find(machine);
+    return PoolDevices(spec.rdma_devices, facts == run.facts.end() ? v1::Facts() : facts->second);
   }
   return {};
 }
@@ -59,7 +64,7 @@ v1::MeasureLineRequest Base(const JobRun& run, const KvLink& link, v1::LineKind 
   v1::MeasureLineRequest request;
   request.set_kind(kind);
   request.set_address(run.plan->addresses.at(link.to));
-  request.set_port(run.plan->line_ports.at(link.to));
+  request.set_port(run.plan->line_ports.front());
   request.set_seconds(static_cast<uint32_t>(run.job->line_rate_seconds));
   return request;
 }
@@ -68,25 +73,86 @@ std::map<std::string, double> RatiosOf(const v1::MeasureLineResponse& answer) {
   return Ratios({answer.sent_by_device().begin(), answer.sent_by_device().end()}, answer.payload_bytes());
 }
 
-Status MeasureTcp(JobRun* run, LineRate* rate) {
-  v1::MeasureLineRequest request = Base(*run, rate->link, v1::LINE_KIND_IPERF3);
-  // More streams as long as they still help: twice as many after each run that gained 5 %.
-  uint32_t streams = std::max(1u, run->plan->line_streams);
-  for (int i = 0; i < run->job->line_rate_runs; ++i) {
-    request.set_streams(streams);
-    LineServer server(run, rate->link, request);
-    POOLMARK_RETURN_IF_ERROR(server.Start());
-    POOLMARK_ASSIGN_OR_RETURN(auto answer, Call(run, rate->link.from, request, "client"));
-    if (!answer.has_bits_per_second()) return Unavailable(rate->link.from, "iperf3 gave no received rate");
-    rate->runs.push_back(answer.bits_per_second());
-    rate->tool = answer.tool();
-    const double best = rate->bits_per_second.value_or(0);
-    if (answer.bits_per_second() > best) rate->tcp_ratios = RatiosOf(answer);
-    if (answer.bits_per_second() > best) {
-      rate->bits_per_second = answer.bits_per_second();
-      rate->streams = streams;
+// iperf3 processes at each end, and connections between each two of them. Before 3.16 all connections of one
+// process share a thread, so that more processes carry what more connections cannot.
+struct Streams {
+  uint32_t servers = 1;
+  uint32_t each = 4;
+};
+constexpr uint32_t kMostStreams = 128;
+constexpr double kHelps = 1.05;  // less is noise
+constexpr int kTrySeconds = 3;
+
+struct TcpRun {
+  double bits_per_second = 0;            // received, of all servers together
+  std::map<std::string, double> ratios;  // of a single server: with several, each sees the others' bytes
+  v1::Tool tool;
+};
+
+Result<TcpRun> RunTcp(JobRun* run, const KvLink& link, Streams streams, int seconds) {
+  std::vector<v1::MeasureLineRequest> requests;
+  std::vector<std::unique_ptr<LineServer>> servers;
+  for (uint32_t i = 0; i < streams.servers; ++i) {
+    requests.push_back(Base(*run, link, v1::LINE_KIND_IPERF3));
+    requests[i].set_port(run->plan->line_ports.at(i));
+    requests[i].set_streams(streams.each);
+    requests[i].set_seconds(static_cast<uint32_t>(seconds));
+    servers.push_back(std::make_unique<LineServer>(run, link, requests[i]));
+    POOLMARK_RETURN_IF_ERROR(servers[i]->Start());
+  }
+  std::vector<Result<v1::MeasureLineResponse>> answers(streams.servers, absl::UnknownError("no answer"));
+  {
+    std::vector<std::jthread> clients;
+    for (uint32_t i = 0; i < streams.servers; ++i) {
+      clients.emplace_back(
+          [&, i] { answers[i] = Call(run, link.from, requests[i], absl::StrCat("client/", i)); });
     }
-    if (answer.bits_per_second() > best * 1.05 && streams < 64) streams *= 2;
+  }
+  TcpRun sum;
+  for (const auto& answer : answers) {
+    POOLMARK_RETURN_IF_ERROR(answer.status());
+    if (!answer->has_bits_per_second()) return Unavailable(link.from, "iperf3 gave no received rate");
+    sum.bits_per_second += answer->bits_per_second();
+    sum.tool = answer->tool();
+  }
+  if (streams.servers == 1) sum.ratios = RatiosOf(*answers[0]);
+  return sum;
+}
+
+// As many as still help: twice as many while that gains, first of the servers, then of the connections to
+// each. One run is a quick look, and takes what it begins with. `ratios`: of the first try.
+Result<Streams> FindStreams(JobRun* run, const KvLink& link, std::map<std::string, double>* ratios) {
+  Streams best{1, std::max(1u, run->plan->line_streams)};
+  if (run->job->line_rate_runs < 2) return best;
+  const int seconds = std::min(run->job->line_rate_seconds, kTrySeconds);
+  POOLMARK_ASSIGN_OR_RETURN(TcpRun first, RunTcp(run, link, best, seconds));
+  *ratios = first.ratios;
+  double most = first.bits_per_second;
+  for (const bool servers : {true, false}) {
+    for (;;) {
+      Streams more = best;
+      (servers ? more.servers : more.each) *= 2;
+      if (more.servers > run->plan->line_ports.size() || more.servers * more.each > kMostStreams) break;
+      POOLMARK_ASSIGN_OR_RETURN(TcpRun tried, RunTcp(run, link, more, seconds));
+      if (tried.bits_per_second <= most * kHelps) break;
+      most = tried.bits_per_second;
+      best = more;
+    }
+  }
+  return best;
+}
+
+Status MeasureTcp(JobRun* run, LineRate* rate) {
+  POOLMARK_ASSIGN_OR_RETURN(Streams streams, FindStreams(run, rate->link, &rate->tcp_ratios));
+  rate->servers = streams.servers;
+  rate->streams = streams.servers * streams.each;
+  for (int i = 0; i < run->job->line_rate_runs; ++i) {
+    POOLMARK_ASSIGN_OR_RETURN(TcpRun one, RunTcp(run, rate->link, streams, run->job->line_rate_seconds));
+    rate->runs.push_back(one.bits_per_second);
+    rate->tool = one.tool;
+    if (one.bits_per_second <= rate->bits_per_second.value_or(0)) continue;
+    rate->bits_per_second = one.bits_per_second;
+    if (!one.ratios.empty()) rate->tcp_ratios = one.ratios;
   }
   return absl::OkStatus();
 }
@@ -123,10 +189,6 @@ Status MeasureRdma(JobRun* run, LineRate* rate) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-namespace {
-
 // "iperf3 3.12: 14.8 Gbit/s, 14.6 Gbit/s with 4 streams; ib_write_lat 2.1 us (P50), 4.0 us (P99)": every run,
 // not only the best.
 std::string EvidenceOf(const LineRate& rate) {
@@ -136,6 +198,8 @@ std::string EvidenceOf(const LineRate& rate) {
       absl::StrCat(rate.tool.name().empty() ? "iperf3" : rate.tool.name(), " ", rate.tool.version(), ": ",
                    runs.empty() ? "no run ended" : absl::StrJoin(runs, ", "));
   if (rate.streams > 1) absl::StrAppend(&text, " with ", rate.streams, " streams");
+  if (rate.servers > 1) absl::StrAppend(&text, " to ", rate.servers, " servers");
+  if (rate.runs.size() == 1) absl::StrAppend(&text, " (one run: not looked whether more would help)");
   if (rate.rdma_bits_per_second)
     absl::StrAppend(&text, "; ", rate.rdma_tool.name(), " ", rate.rdma_tool.version(), ": ",
                     FormatBitRate(*rate.rdma_bits_per_second));

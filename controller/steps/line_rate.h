@@ -1,5 +1,6 @@
 // The network line rate between the machines KV travels between (decision M12): iperf3 for every ordered
-// pair, ib_write_bw and ib_write_lat beside it on an RDMA path. Best of the runs counts.
+// pair, with as many servers and streams as still help, which short tries find out before the runs; and
+// ib_write_bw and ib_write_lat beside it on an RDMA path. Best of the runs counts.
 #pragma once
 #include <map>
 #include <optional>
@@ -13,7 +14,8 @@ namespace poolmark::controller {
 struct LineRate {
   KvLink link;
   std::optional<double> bits_per_second;  // iperf3: received goodput, best run
-  uint32_t streams = 0;                   // of the best run
+  uint32_t servers = 0;                   // iperf3 processes at each end, in all runs
+  uint32_t streams = 0;                   // of all servers together
   std::vector<double> runs;
   std::optional<double> rdma_bits_per_second;  // of all cards
   uint32_t rdma_cards = 0;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/stacks/rdma.h"
 
 namespace poolmark::controller {
 namespace {
@@ -26,7 +27,7 @@ std::string Lacks(const spec::JobSpec& job, const MachineFacts& machine) {
     if (!stack.vendor.empty() && !gpus.empty() &&
         std::find(stack.vendor.begin(), stack.vendor.end(), gpus.Get(0).vendor()) == stack.vendor.end())
       return absl::StrCat(stack.vendor[0], " GPUs");
-    if (stack.kv.path == "rdma" && machine.facts.rdma_ports().empty()) return "an RDMA port";
+    if (stack.kv.path == "rdma" && PoolPorts({}, machine.facts).empty()) return "an active RDMA port";
     for (const spec::ProcessTemplate& process : stack.processes) {
       const unsigned wanted = process.gpus.value_or(0);
       if (static_cast<unsigned>(gpus.size()) < wanted)

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/digest.h"
 #include "common/base/time_format.h"
+#include "controller/stacks/rdma.h"
 #include "controller/stacks/stack_plan.h"
 #include "controller/steps/load_workers.h"
 #include "controller/steps/pick_machines.h"
@@ -23,6 +24,8 @@ constexpr Nanoseconds kRepeatOverhead = std::chrono::seconds(1);
 constexpr Nanoseconds kUnknownRepeat = std::chrono::seconds(60);
 constexpr Nanoseconds kQuestion = std::chrono::seconds(2);
 constexpr int kUnknownQuestions = 1000;
+// The most iperf3 servers that are tried on a machine (line_rate.h).
+constexpr int kLineServers = 8;
 
 class Planner {
  public:
@@ -62,11 +65,13 @@ class Planner {
           "the line rate is not measured (preflight.line_rate: off): transfer bandwidth has nothing beside "
           "it");
     }
-    for (const KvLink& link : plan.line_pairs) {
-      for (const std::string& name : {link.from, link.to}) {
-        if (plan.line_ports.count(name) == 0) plan.line_ports[name] = ports.Take();
-      }
+    for (int i = 0; i < kLineServers && !plan.line_pairs.empty(); ++i) {
+      const uint32_t port = ports.Take();
+      if (port != 0) plan.line_ports.push_back(port);
     }
+    if (!plan.line_pairs.empty() && plan.line_ports.empty())
+      Refuse("preflight.line_rate", "no free port is left between 20000 and 29999",
+             "end what uses them, or set line_rate: off");
     MakeChecks(&plan);
     MakeCycles(&plan);
     plan.load_machines = load_machines_;
@@ -205,11 +210,12 @@ class Planner {
     bool loopback = std::all_of(machines_.begin(), machines_.end(), [](const PoolMachine& m) {
       return m.address.rfind("127.", 0) == 0 || m.address == "::1" || m.address == "localhost";
     });
+    const std::set<std::string> rdma_machines = RdmaMachines(*plan);
     for (const PoolMachine& machine : machines_) {
       v1::CheckPlan& check = plan->checks[machine.name];
       std::set<uint32_t> ports;
       std::set<std::string> executables, secrets, tools;
-      bool rdma = false;
+      const bool rdma = rdma_machines.contains(machine.name);
       for (const StackPlan& stack : plan->stacks) {
         uint64_t host = 0, disk = 0;
         for (const PlannedProcess& process : stack.processes) {
@@ -225,10 +231,12 @@ class Planner {
         }
         check.set_host_tier_bytes(std::max(check.host_tier_bytes(), host));
         check.set_disk_tier_bytes(std::max(check.disk_tier_bytes(), disk));
-        rdma = rdma || stack.kv.path == "rdma";
       }
-      if (auto port = plan->line_ports.find(machine.name); port != plan->line_ports.end()) {
-        ports.insert(port->second);
+      const bool measured = std::any_of(
+          plan->line_pairs.begin(), plan->line_pairs.end(),
+          [&](const KvLink& link) { return link.from == machine.name || link.to == machine.name; });
+      if (measured) {
+        ports.insert(plan->line_ports.begin(), plan->line_ports.end());
         tools.insert("iperf3");
         if (rdma) tools.insert({"ib_write_bw", "ib_write_lat"});
       }
@@ -241,6 +249,7 @@ class Planner {
       check.set_disk_path(machine.spec.disk);
       if (rdma) {
         for (const std::string& device : machine.spec.rdma_devices) check.add_rdma_devices(device);
+        if (!loopback) PlanRdmaChecks(machine, rdma_machines, &plan->rdma_checks[machine.name]);
       }
       if (machine.facts->facts.gpus_size() > 0) {
         check.set_gpu_model(machine.facts->facts.gpus(0).model());
@@ -253,6 +262,36 @@ class Planner {
       for (const PoolMachine& other : machines_) {
         if (other.name != machine.name) check.add_peers(other.address);
       }
+    }
+  }
+
+  // Those with whoever moves KV in a stack whose path is RDMA.
+  static std::set<std::string> RdmaMachines(const Plan& plan) {
+    std::set<std::string> machines;
+    for (const StackPlan& stack : plan.stacks) {
+      for (const PlannedProcess& process : stack.processes) {
+        if (stack.kv.path == "rdma" && process.role != spec::Role::kRouter) machines.insert(process.machine);
+      }
+    }
+    return machines;
+  }
+
+  // Card by card against the same card of every other machine: each may be a network of its own.
+  void PlanRdmaChecks(const PoolMachine& machine, const std::set<std::string>& rdma_machines,
+                      std::vector<v1::CheckPlan>* checks) const {
+    const auto cards = PoolPorts(machine.spec.rdma_devices, machine.facts->facts);
+    for (size_t i = 0; i < cards.size(); ++i) {
+      const std::string own = RdmaAddressOf(cards[i], machine.facts->facts);
+      if (own.empty()) continue;  // InfiniBand without IP: nothing there that a ping could reach
+      v1::CheckPlan check;
+      check.add_net_addresses(own);
+      for (const PoolMachine& other : machines_) {
+        const auto theirs = PoolPorts(other.spec.rdma_devices, other.facts->facts);
+        if (other.name == machine.name || !rdma_machines.contains(other.name) || theirs.size() <= i) continue;
+        const std::string address = RdmaAddressOf(theirs[i], other.facts->facts);
+        if (!address.empty()) check.add_peers(address);
+      }
+      checks->push_back(std::move(check));
     }
   }
 
@@ -315,10 +354,23 @@ class Planner {
            static_cast<int64_t>(plan.accuracy.size());
   }
 
+  // iperf3's runs, the tries before them (four, as a rule), and each RDMA card.
+  Nanoseconds LineTime(const KvLink& link) const {
+    const std::chrono::seconds one(job_.line_rate_seconds + 1);
+    Nanoseconds time = one * job_.line_rate_runs;
+    if (job_.line_rate_runs > 1) time += std::min<Nanoseconds>(one, std::chrono::seconds(4)) * 4;
+    if (link.path != "rdma") return time;
+    for (const PoolMachine& machine : machines_) {
+      if (machine.name != link.from) continue;
+      const auto cards = PoolDevices(machine.spec.rdma_devices, machine.facts->facts).size();
+      time += one * static_cast<int64_t>(cards) + std::chrono::seconds(2);
+    }
+    return time;
+  }
+
   void Estimate(Plan* plan) {
     Nanoseconds total = std::chrono::seconds(5);
-    total += std::chrono::seconds(static_cast<int64_t>(plan->line_pairs.size()) * job_.line_rate_runs *
-                                  (job_.line_rate_seconds + 1));
+    for (const KvLink& link : plan->line_pairs) total += LineTime(link);
     total += AccuracyTime(*plan);
     bool guessed = false, launches = false;
     for (const PlannedCycle& cycle : plan->cycles) {
@@ -378,9 +430,14 @@ const StackPlan* Plan::stack(const std::string& name) const {
 }
 
 Result<Plan> MakePlan(const PlanInput& input, Errors* refusals) {
-  size_t before = refusals->size();
-  Plan plan = Planner(input, refusals).Run();
-  if (refusals->size() > before) return ToStatus(*refusals);
+  Errors found;
+  Plan plan = Planner(input, &found).Run();
+  // One mistake of a stack shows on each machine that it is planned for.
+  std::set<std::string> told;
+  for (Error& error : found) {
+    if (told.insert(std::string(ToStatus(error).message())).second) refusals->push_back(std::move(error));
+  }
+  if (!found.empty()) return ToStatus(*refusals);
   return plan;
 }
 

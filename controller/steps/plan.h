@@ -33,6 +33,7 @@ struct PlannedProcess {
   std::string template_name;           // in the stack file
   v1::ProcessSpec spec;                // id is "<stack>.<name>-<machine>[-<index>]", unique within the stack
   std::string dialect;                 // of its metrics; "" : none
+  std::string compatible;              // versions that the stack file is for (spec/versions.h); "" : any
   std::string metrics_url;             // "" : none
   std::string base_url;                // http://address:port of its first HTTP port; "" : none
   std::vector<v1::ResetStep> resets;   // how its cache is cleared
@@ -117,9 +118,12 @@ struct Plan {
   std::vector<PlannedCycle> cycles;             // ABBA over the stacks
   std::vector<PlannedAccuracy> accuracy;        // where the job has `accuracy`
   std::map<std::string, v1::CheckPlan> checks;  // machine -> preflight
-  std::vector<KvLink> line_pairs;               // of all stacks, each once
-  std::map<std::string, uint32_t> line_ports;   // machine -> port of its iperf3 server
-  uint32_t line_streams = 4;
+  // Machine -> its check `mtu` once more for each of its RDMA cards that has an address: a network of its
+  // own.
+  std::map<std::string, std::vector<v1::CheckPlan>> rdma_checks;
+  std::vector<KvLink> line_pairs;            // of all stacks, each once
+  std::vector<uint32_t> line_ports;          // of iperf3's servers, the same on every machine of line_pairs
+  uint32_t line_streams = 4;                 // to each server, to begin with
   std::string load_executable = "poolmark";  // in the allow-list of the load machines
   std::vector<std::string> load_machines;    // the head, unless the job names others
   Nanoseconds estimate{0};

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/stacks/rdma.h"
 
 namespace poolmark::controller {
 namespace {
@@ -98,60 +99,84 @@ v1::CheckResult CheckGpuFamily(const std::map<std::string, MachineView>& machine
   return result;
 }
 
+namespace {
+
+// MTU -> "n0 eth0": who has it.
+using ByMtu = std::map<uint32_t, std::vector<std::string>>;
+
+// The devices of a machine that carry its address in the pool; false where none does.
+bool AddTcp(const std::string& name, const MachineView& machine, ByMtu* found) {
+  bool any = false;
+  for (const v1::Nic& nic : machine.facts.nics()) {
+    const bool carries =
+        std::find(nic.addresses().begin(), nic.addresses().end(), machine.address) != nic.addresses().end() ||
+        nic.address() == machine.address;
+    // Any address of 127.0.0.0/8 belongs to the loopback device, whichever is configured.
+    if (!carries && !(nic.name() == "lo" && machine.address.rfind("127.", 0) == 0)) continue;
+    any = true;
+    (*found)[nic.mtu()].push_back(absl::StrCat(name, " ", nic.name()));
+  }
+  return any;
+}
+
+// The RDMA cards that the pool uses; `unknown`: those whose MTU the facts do not tell.
+void AddRdma(const std::string& name, const MachineView& machine, ByMtu* found,
+             std::vector<std::string>* unknown) {
+  if (machine.rdma_devices.empty()) return;
+  for (const v1::RdmaPort& port : PoolPorts(machine.rdma_devices, machine.facts)) {
+    const std::string where =
+        absl::StrCat(name, " ", port.device(), port.port() > 1 ? absl::StrCat(":", port.port()) : "",
+                     port.netdev().empty() ? "" : absl::StrCat(" (", port.netdev(), ")"));
+    const uint32_t mtu = RdmaMtuOf(port, machine.facts);
+    if (mtu == 0) {
+      unknown->push_back(where);
+    } else {
+      (*found)[mtu].push_back(where);
+    }
+  }
+}
+
+std::string Listed(const ByMtu& found) {
+  std::vector<std::string> seen;
+  for (const auto& [mtu, names] : found)
+    seen.push_back(absl::StrCat(mtu, " on ", absl::StrJoin(names, ", ")));
+  return absl::StrJoin(seen, "; ");
+}
+
+}  // namespace
+
 v1::CheckResult CheckMtu(const std::map<std::string, MachineView>& machines) {
-  v1::CheckResult result = Start("mtu_equal", "one MTU on all network devices the pool uses");
-  std::map<uint32_t, std::vector<std::string>> found;
-  std::vector<std::string> unknown, evidence;
+  v1::CheckResult result =
+      Start("mtu_equal", "one MTU on the devices of the pool's TCP network, and one on its RDMA cards");
+  ByMtu tcp, rdma;
+  std::vector<std::string> nowhere, unknown, evidence;
   for (const auto& [name, machine] : machines) {
-    bool any = false;
     std::vector<std::string> devices;
     for (const v1::Nic& nic : machine.facts.nics())
       devices.push_back(
           absl::StrCat(nic.name(), " ", nic.mtu(), nic.address().empty() ? "" : " ", nic.address()));
     evidence.push_back(absl::StrCat(name, ": ", absl::StrJoin(devices, ", ")));
-    for (const v1::Nic& nic : machine.facts.nics()) {
-      const bool carries = std::find(nic.addresses().begin(), nic.addresses().end(), machine.address) !=
-                               nic.addresses().end() ||
-                           nic.address() == machine.address;
-      if (!carries) continue;
-      any = true;
-      found[nic.mtu()].push_back(absl::StrCat(name, " ", nic.name()));
-    }
-    for (const v1::RdmaPort& port : machine.facts.rdma_ports()) {
-      if (std::none_of(
-              machine.rdma_devices.begin(), machine.rdma_devices.end(), [&](const std::string& wanted) {
-                return wanted == port.device() || wanted == absl::StrCat(port.device(), ":", port.port());
-              }))
-        continue;
-      for (const v1::Nic& nic : machine.facts.nics()) {
-        if (nic.name() == port.netdev())
-          found[nic.mtu()].push_back(absl::StrCat(name, " ", nic.name(), " (", port.device(), ")"));
-      }
-    }
-    // Any address of 127.0.0.0/8 belongs to the loopback device, whichever is configured.
-    if (!any && machine.address.rfind("127.", 0) == 0) {
-      for (const v1::Nic& nic : machine.facts.nics()) {
-        if (nic.name() != "lo") continue;
-        any = true;
-        found[nic.mtu()].push_back(absl::StrCat(name, " lo"));
-      }
-    }
-    if (!any) unknown.push_back(absl::StrCat(name, " (", machine.address, ")"));
+    if (!AddTcp(name, machine, &tcp)) nowhere.push_back(absl::StrCat(name, " (", machine.address, ")"));
+    AddRdma(name, machine, &rdma, &unknown);
   }
   result.set_evidence(absl::StrJoin(evidence, "; "));
-  if (!unknown.empty()) {
+  if (!nowhere.empty()) {
     result.set_outcome(v1::OUTCOME_NOT_MEASURED);
     result.set_observed(
-        absl::StrCat("no network device carries the pool's address of ", absl::StrJoin(unknown, ", ")));
+        absl::StrCat("no network device carries the pool's address of ", absl::StrJoin(nowhere, ", ")));
     result.set_hint("correct net.tcp of these machines in the pool file");
     return result;
   }
-  std::vector<std::string> seen;
-  for (const auto& [mtu, names] : found)
-    seen.push_back(absl::StrCat(mtu, " on ", absl::StrJoin(names, ", ")));
-  result.set_observed(absl::StrJoin(seen, "; "));
-  result.set_outcome(found.size() <= 1 ? v1::OUTCOME_PASS : v1::OUTCOME_FAIL);
-  if (found.size() > 1) result.set_hint("set the same MTU on all of them, and on the switch ports between");
+  result.set_observed(
+      absl::StrCat(Listed(tcp), rdma.empty() ? "" : "; RDMA: ", Listed(rdma),
+                   unknown.empty() ? "" : "; RDMA, not known: ", absl::StrJoin(unknown, ", ")));
+  const bool equal = tcp.size() <= 1 && rdma.size() <= 1;
+  result.set_outcome(!equal ? v1::OUTCOME_FAIL : !unknown.empty() ? v1::OUTCOME_NOTE : v1::OUTCOME_PASS);
+  if (!equal)
+    result.set_hint(absl::StrCat("set the same MTU on all ", tcp.size() > 1 ? "of them" : "RDMA cards",
+                                 ", and on the switch ports between"));
+  else if (!unknown.empty())
+    result.set_hint("install ibv_devinfo on these machines: it tells the MTU of an InfiniBand port");
   return result;
 }
 

@@ -16,7 +16,7 @@ struct MachineView {
   v1::Facts facts;
   std::optional<ClockReading> clock;
   std::string address;                    // in the pool's network
-  std::vector<std::string> rdma_devices;  // that the pool uses
+  std::vector<std::string> rdma_devices;  // that a stack of the job moves KV over
   bool has_engines = true;                // false: its GPUs do not count
 };
 
@@ -26,7 +26,7 @@ inline constexpr Nanoseconds kClockNote = std::chrono::milliseconds(10);
 // The largest difference between two of the machines' clocks against the limits of M9.
 v1::CheckResult CheckClocks(const std::map<std::string, MachineView>& machines);
 v1::CheckResult CheckGpuFamily(const std::map<std::string, MachineView>& machines);
-// The MTU of the devices that carry the pool's addresses (loopback aside).
+// One MTU in each of the pool's networks: on the devices that carry its addresses, and on its RDMA cards.
 v1::CheckResult CheckMtu(const std::map<std::string, MachineView>& machines);
 
 std::vector<v1::CheckResult> CheckPool(const std::map<std::string, MachineView>& machines);

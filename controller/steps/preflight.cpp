@@ -28,18 +28,38 @@ Status ProveMachine(JobRun* run, const std::string& name, v1::AcquireLeaseRespon
   *request.mutable_lease() = run->Lease(name);
   auto plan = run->plan->checks.find(name);
   if (plan != run->plan->checks.end()) *request.mutable_plan() = plan->second;
-  bool complete = false;
-  POOLMARK_RETURN_IF_ERROR(link->RunChecks(request, run->stop, [&](const v1::RunChecksResponse& response) {
-    if (response.has_result()) {
-      v1::CheckResult result = response.result();
-      result.set_machine(name);
-      run->Check(result);
-      checks->push_back(std::move(result));
-    }
-    complete = complete || response.last();
-    return true;
-  }));
-  if (!complete) return Unavailable(name, "the agent ended its checks without the last one");
+  const auto ask_for = [&](const std::string& suffix) -> Status {
+    bool complete = false;
+    POOLMARK_RETURN_IF_ERROR(link->RunChecks(request, run->stop, [&](const v1::RunChecksResponse& response) {
+      if (response.has_result()) {
+        v1::CheckResult result = response.result();
+        result.set_id(absl::StrCat(result.id(), suffix));
+        result.set_machine(name);
+        run->Check(result);
+        checks->push_back(std::move(result));
+      }
+      complete = complete || response.last();
+      return true;
+    }));
+    return complete ? absl::OkStatus() : Unavailable(name, "the agent ended its checks without the last one");
+  };
+  POOLMARK_RETURN_IF_ERROR(ask_for(""));
+  auto cards = run->plan->rdma_checks.find(name);
+  if (cards == run->plan->rdma_checks.end()) return absl::OkStatus();
+  request.add_only("mtu");
+  for (const v1::CheckPlan& card : cards->second) {
+    *request.mutable_plan() = card;
+    POOLMARK_RETURN_IF_ERROR(ask_for("_rdma"));
+  }
+  if (cards->second.empty()) {
+    v1::CheckResult result;
+    result.set_id("mtu_rdma");
+    result.set_machine(name);
+    result.set_outcome(v1::OUTCOME_SKIPPED);
+    result.set_observed("the network devices of its RDMA cards have no address that could be pinged");
+    run->Check(result);
+    checks->push_back(std::move(result));
+  }
   return absl::OkStatus();
 }
 
@@ -80,7 +100,7 @@ MachineView ViewOf(const JobRun& run, const std::string& name) {
   }
   for (const spec::MachineSpec& spec : run.job->pool.machines) {
     if (spec.name != name) continue;
-    view.rdma_devices = spec.rdma_devices;
+    if (run.plan->rdma_checks.contains(name)) view.rdma_devices = spec.rdma_devices;
     view.has_engines = !(spec.gpus && *spec.gpus == 0);
   }
   return view;

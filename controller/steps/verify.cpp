@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/json.h"
-#include "common/prom/catalogue.h"
+#include "controller/steps/engine_versions.h"
 #include "controller/steps/evidence_json.h"
 #include "controller/steps/exposure.h"
 #include "controller/steps/patience.h"
@@ -33,8 +33,12 @@ class Verifier {
 
   void Run() {
     if (!ThroughRouter()) return;
-    ReadVersions();
-    FindSimulated();
+    evidence_.versions = ReadVersions(run_, stack_);
+    evidence_.simulated = FindSimulated(run_, stack_, evidence_.versions);
+    if (auto check = CheckVersions(stack_, evidence_.versions)) {
+      run_.Check(*check);
+      evidence_.checks.push_back(*std::move(check));
+    }
     const bool split =
         stack_.strategy == spec::Strategy::kSplit || stack_.strategy == spec::Strategy::kSplitOffload;
     if (split) {
@@ -133,48 +137,6 @@ class Verifier {
     return End(check, true, absl::StrCat(stack_.entry_url, " answered with ", absl::StrJoin(seen, ", ")));
   }
 
-  // Best effort: the manifest says "unknown" where neither the program nor the machine's administrator tells.
-  void ReadVersions() {
-    const auto catalogue = prom::Catalogue::Load(run_.catalogue_dir);
-    for (const PlannedProcess& process : stack_.processes) {
-      const prom::Dialect* dialect = catalogue.ok() ? catalogue->Find(process.dialect) : nullptr;
-      prom::VersionSource source;
-      if (dialect != nullptr) source = prom::ParseVersionFrom(dialect->version_from);
-      std::string version = ProgramVersion(run_, process, source);
-      if (version.empty()) {
-        auto tool = run_.executables.find(process.spec.id());
-        if (tool != run_.executables.end()) version = tool->second.version();
-      }
-      if (!version.empty()) {
-        evidence_.versions[process.spec.id()] = version;
-      } else if (source.kind == prom::VersionSource::Kind::kByHand && !source.target.empty() &&
-                 !stack_.simulated) {
-        run_.Note("note",
-                  absl::StrCat(process.spec.id(), ": its version is unknown; find it with '", source.target,
-                               "' and write it as version: of ", process.spec.executable(),
-                               " in the machine's allow.yaml"),
-                  process.machine);
-      }
-    }
-  }
-  // A simulated engine exports another engine's names too: its own series and its version give it away. What
-  // it gives is never a measurement of a machine (M15).
-  void FindSimulated() {
-    for (const PlannedProcess* engine : engines_) {
-      bool simulated = VersionOf(*engine).find("+sim") != std::string::npos;
-      if (!simulated && !engine->metrics_url.empty()) {
-        const auto page = Patiently(run_, [&] { return Get(run_, engine->machine, engine->metrics_url); });
-        simulated = page.ok() && page->find("\npoolmark_sim_") != std::string::npos;
-      }
-      if (!simulated) continue;
-      evidence_.simulated.insert(engine->spec.id());
-      if (!stack_.simulated)
-        run_.Note("note",
-                  absl::StrCat(engine->spec.id(), " is a simulated engine, whatever stack ", stack_.name,
-                               " calls it: its figures are marked so and cannot be published"),
-                  engine->machine);
-    }
-  }
   std::string VersionOf(const PlannedProcess& engine) const {
     auto found = evidence_.versions.find(engine.spec.id());
     return found == evidence_.versions.end() ? "" : found->second;

@@ -126,6 +126,48 @@ TEST_CASE("a far end with a smaller MTU is found by packets that must not be fra
   }));
 }
 
+TEST_CASE("each network has an MTU of its own, and a card's pings leave by its own address", "[C9][live]") {
+  if (!Possible()) return;
+  Judge(Isolated([](Spawner& spawner) {
+    std::string problems = Cable(spawner, "10.99.0.1/24");
+    problems += Ip(spawner, {{"link", "add", "card0", "mtu", "1500", "type", "veth", "peer", "name", "card1",
+                              "mtu", "1500", "netns", "far"},
+                             {"addr", "add", "10.98.0.1/24", "dev", "card0"},
+                             {"link", "set", "card0", "up"},
+                             {"netns", "exec", "far", "ip", "addr", "add", "10.98.0.2/24", "dev", "card1"},
+                             {"netns", "exec", "far", "ip", "link", "set", "card1", "up"}});
+    v1::CheckPlan tcp;
+    tcp.add_net_addresses("10.99.0.1");
+    tcp.add_peers("10.99.0.2");
+    problems += Expect(Run("mtu", tcp, spawner), v1::OUTCOME_PASS, "near0 9000; carried to 1 peer");
+    v1::CheckPlan card;
+    card.add_net_addresses("10.98.0.1");
+    card.add_peers("10.98.0.2");
+    problems += Expect(Run("mtu", card, spawner), v1::OUTCOME_PASS, "card0 1500; carried to 1 peer");
+    problems += Ip(spawner, {{"netns", "exec", "far", "ip", "link", "set", "card1", "mtu", "1400"}});
+    problems += Expect(Run("mtu", card, spawner), v1::OUTCOME_FAIL, "do not reach 10.98.0.2");
+    problems += Expect(Run("mtu", tcp, spawner), v1::OUTCOME_PASS, "near0 9000; carried to 1 peer");
+    return problems;
+  }));
+}
+
+TEST_CASE("a pool whose machines answer no ping: all are tried side by side and named", "[C9][live]") {
+  if (!Possible()) return;
+  Judge(Isolated([](Spawner& spawner) {
+    std::string problems = Cable(spawner, "10.99.0.1/24");
+    v1::CheckPlan plan;
+    plan.add_net_addresses("10.99.0.1");
+    for (int i = 10; i < 60; ++i) plan.add_peers("10.99.0." + std::to_string(i));  // nobody has these
+    plan.add_peers("10.99.0.2");
+    const auto result = Run("mtu", plan, spawner);
+    problems += Expect(result, v1::OUTCOME_NOT_MEASURED, "no answer to any ping from 10.99.0.10, ");
+    problems += Expect(result, v1::OUTCOME_NOT_MEASURED, " and 45 more");
+    if (result.evidence().find("10.99.0.2: 9000 bytes, not fragmented: answered") == std::string::npos)
+      problems += "the one that answers is not in the evidence\n";
+    return problems;
+  }));
+}
+
 TEST_CASE("a wildcard bind on a machine with a public address is found, over IPv4 and IPv6", "[C11][live]") {
   if (!Possible()) return;
   Judge(Isolated([](Spawner& spawner) {

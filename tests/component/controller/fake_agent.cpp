@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/clock.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
@@ -161,6 +162,19 @@ Status FakeAgent::RunChecks(const v1::RunChecksRequest& request, std::stop_token
     response.mutable_result()->set_observed(pool_->failing_checks.contains(id) ? "none" : "enough");
     if (!on_message(response)) return absl::OkStatus();
   }
+  // Of one network only, as preflight asks for each RDMA card: which, is in what it says.
+  if (request.only_size() == 1 && request.only(0) == "mtu") {
+    const std::string address = request.plan().net_addresses(0);
+    v1::RunChecksResponse response;
+    v1::CheckResult& result = *response.mutable_result();
+    result.set_id("mtu");
+    const bool fails = pool_->failing_checks.contains("mtu " + address);
+    result.set_outcome(fails ? v1::OUTCOME_FAIL : v1::OUTCOME_PASS);
+    result.set_expected("one MTU");
+    result.set_observed(absl::StrCat("device of ", address, fails ? ", not carried to " : ", carried to ",
+                                     absl::StrJoin(request.plan().peers(), ", ")));
+    if (!on_message(response)) return absl::OkStatus();
+  }
   if (const auto fabric = pool_->fabrics.find(machine_);
       fabric != pool_->fabrics.end() && request.only().empty()) {
     v1::RunChecksResponse response;
@@ -180,17 +194,37 @@ Result<v1::MeasureLineResponse> FakeAgent::MeasureLine(const v1::MeasureLineRequ
                                                        std::stop_token stop) {
   POOLMARK_RETURN_IF_ERROR(Enter("MeasureLine", request.lease(), stop));
   v1::MeasureLineResponse response;
+  response.mutable_tool()->set_name("iperf3");
+  const bool tcp = request.kind() == v1::LINE_KIND_IPERF3;
+  if (request.server() || request.stop_server()) {
+    std::lock_guard lock(pool_->lines_mutex);
+    std::set<uint32_t>& ports = pool_->line_servers[machine_];
+    if (request.stop_server()) {
+      ports.erase(request.port());
+    } else if (!ports.insert(request.port()).second) {
+      response.set_failure("port is already held");
+    }
+    return response;
+  }
   if (request.kind() == v1::LINE_KIND_IB_WRITE_LAT) {
     response.set_latency_p50_us(2);
     response.set_latency_p99_us(3);
     return response;
   }
-  response.set_bits_per_second(1e9);
+  double rate = 1e9;
+  if (tcp && pool_->line_bits > 0) {
+    std::lock_guard lock(pool_->lines_mutex);
+    size_t servers = 0;
+    for (const auto& [name, ports] : pool_->line_servers) servers += ports.size();
+    rate = std::min(pool_->server_bits, pool_->line_bits / static_cast<double>(servers));
+    pool_->line_clients.push_back({request.port(), request.streams(), request.seconds()});
+  }
+  response.set_bits_per_second(rate);
   response.set_payload_bytes(1e9);
-  const std::string device =
-      request.rdma_device().empty() ? "net:eth0" : absl::StrCat("rdma:", request.rdma_device());
-  (*response.mutable_sent_by_device())[device] = 1e9;
-  response.mutable_tool()->set_name("iperf3");
+  (*response.mutable_sent_by_device())[tcp ? "net:eth0"
+                                           : absl::StrCat("rdma:", request.rdma_device().substr(
+                                                                       0, request.rdma_device().find(':')))] =
+      1e9;
   return response;
 }
 

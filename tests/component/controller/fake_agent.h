@@ -112,6 +112,15 @@ class FakePool {
   std::atomic<bool> disks_fill{false};       // samples begin with room on every disk, then there is none
   std::atomic<bool> engine_counters{false};  // samples hold engines' prompt tokens, ten more in each round
 
+  // Line rates: what one iperf3 carries and what all together do; 0: each gets 1 Gbit/s.
+  double server_bits = 0, line_bits = 0;
+  struct LineClient {
+    uint32_t port = 0, streams = 0, seconds = 0;
+  };
+  std::mutex lines_mutex;  // the two below
+  std::map<std::string, std::set<uint32_t>> line_servers;
+  std::vector<LineClient> line_clients;
+
   // Engines of all machines, by base URL: what they counted.
   std::mutex engines_mutex;
   std::map<std::string, double> prompt_tokens;

@@ -201,6 +201,11 @@ TEST_CASE("mtu: equal on this machine and carried to every peer", "[C9]") {
   const auto good = carried.Run("mtu");
   CHECK(good.outcome() == v1::OUTCOME_PASS);
   CHECK(good.observed() == "ens1np0 9000; carried to 1 peer");
+  // It leaves by the address that the pool names.
+  const auto& words = carried.spawner.started.at(0).argv;
+  const auto from = std::find(words.begin(), words.end(), "-I");
+  REQUIRE(from != words.end());
+  CHECK(from[1] == "10.0.0.1");
 
   Machine cut("nvidia-connectx");
   cut.Addresses({{"ens1np0", {"10.0.0.1"}}});
@@ -216,6 +221,9 @@ TEST_CASE("mtu: equal on this machine and carried to every peer", "[C9]") {
   silent.plan = machine.plan;
   silent.spawner.Add("ping", "", 1);
   CHECK(silent.Run("mtu").outcome() == v1::OUTCOME_NOT_MEASURED);
+  // An RDMA card's network is not this one: it is asked for by its own address.
+  silent.plan.add_rdma_devices("mlx5_1");
+  CHECK(Has(silent.Run("mtu").observed(), "ens1np0 9000; no answer"));
 
   machine.plan.add_net_addresses("10.9.0.1");
   CHECK(machine.Run("mtu").outcome() == v1::OUTCOME_FAIL);  // 9000 and 1500
@@ -224,6 +232,33 @@ TEST_CASE("mtu: equal on this machine and carried to every peer", "[C9]") {
   CHECK(Has(elsewhere.Run("mtu").observed(), "no interface of this machine has 10.7.0.1"));
   elsewhere.plan.set_loopback_only(true);
   CHECK(elsewhere.Run("mtu").outcome() == v1::OUTCOME_SKIPPED);
+}
+
+TEST_CASE("mtu: peers that are silent are tried side by side, and each is named", "[C9]") {
+  Machine machine("nvidia-connectx");
+  machine.Addresses({{"ens1np0", {"10.0.0.1", "2001:db8::1"}}});
+  machine.plan.add_net_addresses("10.0.0.1");
+  machine.plan.add_net_addresses("2001:db8::1");
+  for (int i = 0; i < 40; ++i) machine.plan.add_peers("10.0.1." + std::to_string(i));
+  machine.plan.add_peers("2001:db8::9");
+  machine.spawner.Add("ping", "", 0, "", "10.0.1.7");
+  machine.spawner.Add("ping", "", 0, "", "2001:db8::9");
+  machine.spawner.Add("ping", "", 1);
+  const auto result = machine.Run("mtu");
+  CHECK(result.outcome() == v1::OUTCOME_NOT_MEASURED);
+  CHECK(Has(result.observed(), "no answer to any ping from 10.0.1.0, 10.0.1.1, "));
+  CHECK(Has(result.observed(), " and 34 more"));
+  CHECK(Has(result.evidence(), "10.0.1.7: 9000 bytes, not fragmented: answered"));
+  CHECK(Has(result.evidence(), "2001:db8::9: 9000 bytes, not fragmented: answered"));
+  // All of a window are started before the first is waited for, and IP version 6 has longer headers.
+  const auto& started = machine.spawner.started;
+  CHECK(started.size() == 80);
+  CHECK(started.at(31).argv.back() == "10.0.1.31");
+  const auto& six = std::find_if(started.begin(), started.end(), [](const Command& command) {
+                      return command.argv.back() == "2001:db8::9";
+                    })->argv;
+  CHECK(std::count(six.begin(), six.end(), "8952") == 1);
+  CHECK(std::count(six.begin(), six.end(), "2001:db8::1") == 1);
 }
 
 TEST_CASE("memlock: the host tier fits in lockable memory", "[C10]") {

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "controller/stacks/rdma.h"
+
 using namespace poolmark;
 using namespace poolmark::controller;
 using std::chrono::microseconds;
@@ -103,15 +105,77 @@ TEST_CASE("two MTUs stop a job, and so does an address that no device carries", 
   Complete(result);
   CHECK(result.outcome() == v1::OUTCOME_NOT_MEASURED);
   CHECK(Has(result.observed(), "n1 (10.0.0.99)"));
-  // RDMA devices that the pool uses count with their network devices.
-  pool = Pool();
-  v1::Nic* nic = pool.at("n1").facts.add_nics();
-  nic->set_name("ib0");
-  nic->set_mtu(4092);
-  v1::RdmaPort* port = pool.at("n1").facts.add_rdma_ports();
-  port->set_device("mlx5_0");
-  port->set_netdev("ib0");
-  CHECK(CheckMtu(pool).outcome() == v1::OUTCOME_PASS);
-  pool.at("n1").rdma_devices = {"mlx5_0"};
+}
+
+void AddCard(MachineView* machine, const std::string& device, uint32_t number, const std::string& netdev,
+             uint32_t mtu, const std::string& state = "ACTIVE") {
+  v1::Nic* nic = machine->facts.add_nics();
+  nic->set_name(netdev);
+  nic->set_mtu(mtu);
+  v1::RdmaPort* port = machine->facts.add_rdma_ports();
+  port->set_device(device);
+  port->set_port(number);
+  port->set_state(state);
+  port->set_netdev(netdev);
+  port->set_link_layer("Ethernet");
+}
+
+TEST_CASE("the RDMA network may have an MTU of its own, the same on all its cards", "[C9]") {
+  auto pool = Pool();
+  for (const char* name : {"n0", "n1"}) AddCard(&pool.at(name), "mlx5_0", 1, "ens1", 4200);
+  CHECK(CheckMtu(pool).observed() == "9000 on n0 eth0, n1 eth0");  // no stack moves KV over RDMA
+  pool.at("n0").rdma_devices = {"mlx5_0"};
+  pool.at("n1").rdma_devices = {"mlx5_0:1"};
+  v1::CheckResult result = CheckMtu(pool);
+  Complete(result);
+  CHECK(result.outcome() == v1::OUTCOME_PASS);
+  CHECK(result.observed() == "9000 on n0 eth0, n1 eth0; RDMA: 4200 on n0 mlx5_0 (ens1), n1 mlx5_0 (ens1)");
+  // The second card of one machine differs. A port of it that is down takes no part.
+  AddCard(&pool.at("n1"), "mlx5_1", 1, "ens2", 1500);
+  AddCard(&pool.at("n1"), "mlx5_1", 2, "ens3", 9000, "DOWN");
+  pool.at("n1").rdma_devices.push_back("mlx5_1");
+  result = CheckMtu(pool);
+  Complete(result);
+  CHECK(result.outcome() == v1::OUTCOME_FAIL);
+  CHECK(Has(result.observed(), "RDMA: 1500 on n1 mlx5_1 (ens2); 4200 on n0"));
+  CHECK_FALSE(Has(result.observed(), "ens3"));
+  CHECK(Has(result.hint(), "all RDMA cards"));
+}
+
+TEST_CASE("an InfiniBand port's MTU is its own, and one that nobody tells is a note", "[C9]") {
+  auto pool = Pool();
+  for (const char* name : {"n0", "n1"}) {
+    AddCard(&pool.at(name), "mlx5_0", 1, "ib0", name[1] == '0' ? 2044 : 4092);
+    v1::RdmaPort* port = pool.at(name).facts.mutable_rdma_ports(0);
+    port->set_link_layer("InfiniBand");
+    port->set_active_mtu(4096);
+    pool.at(name).rdma_devices = {"mlx5_0"};
+  }
+  CHECK(CheckMtu(pool).outcome() == v1::OUTCOME_PASS);  // whatever IP over InfiniBand has
+  pool.at("n1").facts.mutable_rdma_ports(0)->set_active_mtu(2048);
   CHECK(CheckMtu(pool).outcome() == v1::OUTCOME_FAIL);
+  pool.at("n1").facts.mutable_rdma_ports(0)->clear_active_mtu();
+  const v1::CheckResult result = CheckMtu(pool);
+  Complete(result);
+  CHECK(result.outcome() == v1::OUTCOME_NOTE);
+  CHECK(Has(result.observed(), "RDMA, not known: n1 mlx5_0 (ib0)"));
+  CHECK(Has(result.hint(), "ibv_devinfo"));
+}
+
+TEST_CASE("the pool's RDMA ports: those its file names, else all that are active", "[C8]") {
+  MachineView machine;
+  AddCard(&machine, "mlx5_0", 1, "ens1", 9000);
+  AddCard(&machine, "mlx5_1", 1, "ens2", 9000, "DOWN");
+  AddCard(&machine, "mlx5_1", 2, "ens3", 9000);
+  machine.facts.mutable_nics(0)->add_addresses("10.1.0.1");
+  machine.facts.mutable_nics(1)->add_addresses("10.1.0.2");
+  machine.facts.mutable_nics(2)->add_addresses("fe80::1");
+  using Names = std::vector<std::string>;
+  const v1::Facts& facts = machine.facts;
+  CHECK(PoolDevices({}, facts) == Names{"mlx5_0", "mlx5_1:2"});
+  CHECK(PoolDevices({"mlx5_1"}, facts) == Names{"mlx5_1:2"});  // the tools would take its port 1
+  CHECK(PoolDevices({"mlx5_1:1", "mlx5_9"}, facts) == Names{"mlx5_1:1", "mlx5_9"});
+  REQUIRE(PoolPorts({"mlx5_1:1", "mlx5_0"}, facts).size() == 2);
+  CHECK(RdmaAddressOf(PoolPorts({"mlx5_1:1"}, facts).at(0), facts) == "10.1.0.2");
+  CHECK(RdmaAddressOf(PoolPorts({"mlx5_1"}, facts).at(0), facts) == "");  // a link-local one reaches nobody
 }
