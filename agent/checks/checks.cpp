@@ -31,7 +31,7 @@ constexpr Entry kChecks[] = {
     {"ports_free", CheckPortsFree, "/proc/net/tcp, /proc/net/tcp6, bind"},
     {"public_ports", CheckPublicPorts, "/proc/net/tcp, /proc/net/tcp6, /proc/<pid>/fd"},
     {"secrets_in_ps", CheckSecretsInPs, "/proc/<pid>/cmdline"},
-    {"leftovers", CheckLeftovers, "ledgers, /proc, /dev/shm, /tmp"},
+    {"leftovers", CheckLeftovers, "ledgers, /proc, docker ps, podman ps, /dev/shm, /tmp"},
 };
 
 v1::CheckResult ToResult(const std::string& id, const CheckContext& context, const Finding& finding,

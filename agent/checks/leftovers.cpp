@@ -1,9 +1,10 @@
 // What earlier runs or strangers left: what our ledgers still hold, processes that carry a job's mark,
-// engine-like processes of others, shared memory segments and directories that engines leave behind. Ours
-// fail the check; all others are named and never touched: one by one in the evidence, by program in what was
-// observed.
+// engine-like processes and containers of others, shared memory segments and directories that engines leave
+// behind. Ours fail the check; all others are named and never touched: one by one in the evidence, by program
+// in what was observed.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "agent/checks/each.h"
@@ -35,6 +36,14 @@ bool RunsEngineModule(const std::string& cmdline) {
   return false;
 }
 
+bool IsEngineImage(const std::string& image) {
+  for (const char* part : {"vllm", "sglang", "lmcache", "mooncake", "tensorrt", "tritonserver", "trtllm",
+                           "llama.cpp", "text-generation", "redis", "valkey", "dynamo"}) {
+    if (image.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
 // What is not ours, told in a line however much of it there is.
 class Strangers {
  public:
@@ -44,14 +53,23 @@ class Strangers {
     Tell(absl::StrCat("pid ", pid, " (", name, ")",
                       of_a_job ? " with the mark of a job that no ledger here names" : ""));
   }
+  void AddContainer(const std::string& name, const std::string& image, const std::string& status,
+                    bool of_a_job) {
+    if (!containers_.insert(name).second) return;  // podman that answers as docker, too
+    of_jobs_ += of_a_job;
+    Tell(absl::StrCat("container ", name, " (", image, ", ", status, ")",
+                      of_a_job ? " with the label of a job that no ledger here names" : ""));
+  }
   void AddPath(const std::string& path) {
     paths_.push_back(path);
     Tell(path);
   }
-  bool empty() const { return programs_.empty() && paths_.empty(); }
+  // What cannot be looked at.
+  void Unseen(const std::string& line) { AddLine(&evidence_, line); }
+  bool empty() const { return programs_.empty() && paths_.empty() && containers_.empty(); }
   const std::string& evidence() const { return evidence_; }
 
-  // "redis-server (3: pids 5, 6, …), vllm (pid 900), /dev/shm/x; 2 processes belong to jobs of another
+  // "redis-server (3: pids 5, 6, …), vllm (pid 900), /dev/shm/x; 2 belong to jobs of another
   // agent".
   std::string Summary() const {
     std::vector<std::string> items;
@@ -61,9 +79,14 @@ class Strangers {
                                                       pids[1], pids.size() > 2 ? ", …)" : ")"));
     }
     std::string text = Shorten(items, 4);
+    if (!containers_.empty()) {
+      const std::vector<std::string> names(containers_.begin(), containers_.end());
+      absl::StrAppend(&text, text.empty() ? "" : ", ", names.size() == 1 ? "container " : "containers ",
+                      Shorten(names, 3));
+    }
     if (!paths_.empty()) absl::StrAppend(&text, text.empty() ? "" : ", ", Shorten(paths_, 3));
     if (of_jobs_ > 0)
-      absl::StrAppend(&text, "; ", of_jobs_, of_jobs_ == 1 ? " process belongs" : " processes belong",
+      absl::StrAppend(&text, "; ", of_jobs_, of_jobs_ == 1 ? " belongs" : " belong",
                       " to jobs of another agent");
     return text;
   }
@@ -72,10 +95,35 @@ class Strangers {
   void Tell(const std::string& line) { AddLine(&evidence_, "not ours: " + line); }
 
   std::map<std::string, std::vector<int>> programs_;
+  std::set<std::string> containers_;
   std::vector<std::string> paths_;
   size_t of_jobs_ = 0;
   std::string evidence_;
 };
+
+// Those with a job's label, stopped ones too, and running ones of engines' images. Where there is no such
+// tool there is nothing; one that does not answer is said in the evidence.
+void LookAtContainers(Spawner& spawner, Strangers* strangers) {
+  for (const char* tool : {"docker", "podman"}) {
+    for (const bool of_jobs : {true, false}) {
+      Command list{{tool, "ps", "--no-trunc", "--format", "{{.Names}}\t{{.Image}}\t{{.Status}}"}, {}};
+      if (of_jobs) list.argv.insert(list.argv.end(), {"--all", "--filter", "label=poolmark.run"});
+      const auto output = RunCommand(spawner, list, std::chrono::seconds(5));
+      if (!output.ok()) break;  // not installed
+      if (!output->ok()) {
+        strangers->Unseen(absl::StrCat("containers not seen: ", Describe(list, *output)));
+        break;
+      }
+      for (std::string_view line : Lines(output->out)) {
+        const size_t first = line.find('\t'), second = line.find('\t', first + 1);
+        if (first == line.npos || second == line.npos) continue;
+        const std::string name(line.substr(0, first)), image(line.substr(first + 1, second - first - 1));
+        if (of_jobs || IsEngineImage(image))
+          strangers->AddContainer(name, image, std::string(line.substr(second + 1)), of_jobs);
+      }
+    }
+  }
+}
 
 }  // namespace
 
@@ -112,8 +160,9 @@ Finding CheckLeftovers(const v1::CheckPlan&, const CheckContext& context) {
     if (StartsWithAny(name, {"vllm_dist_", "lmcache_prometheus", "lmcache_", "torchelastic_"}))
       strangers.AddPath("/tmp/" + name);
   }
+  if (context.facts.spawner != nullptr) LookAtContainers(*context.facts.spawner, &strangers);
   for (const std::string& line : ours) AddLine(&finding.evidence, line);
-  if (!strangers.empty()) AddLine(&finding.evidence, strangers.evidence());
+  if (!strangers.evidence().empty()) AddLine(&finding.evidence, strangers.evidence());
   finding.observed = "none";
   if (!strangers.empty()) {
     finding.outcome = v1::OUTCOME_NOTE;

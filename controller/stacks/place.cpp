@@ -19,6 +19,37 @@ void Refuse(Errors* refusals, std::string where, std::string message, std::strin
       {absl::StatusCode::kFailedPrecondition, "plan", std::move(where), std::move(message), std::move(hint)});
 }
 
+// "10.0.0.2" of "http://10.0.0.2:8000/x", "fd00::1" of "http://[fd00::1]:8000".
+std::string HostOf(const std::string& url) {
+  const size_t scheme = url.find("://");
+  std::string host = scheme == url.npos ? url : url.substr(scheme + 3);
+  host = host.substr(0, host.find('/'));
+  if (!host.empty() && host[0] == '[') return host.substr(1, host.find(']') - 1);
+  return host.substr(0, host.rfind(':'));
+}
+
+// Agents ask their own machine alone: what runs elsewhere could never be verified or sampled.
+void CheckAttached(const std::string& stack, const Instance& instance, Errors* refusals) {
+  const PoolMachine& machine = *instance.machine;
+  const auto& nics = machine.facts->facts.nics();
+  if (nics.empty()) return;  // its facts do not tell
+  for (const std::string& url : {instance.attached->url, instance.attached->metrics}) {
+    const std::string host = HostOf(url);
+    if (url.empty() || host == machine.address || host == "localhost" || host == "::1" ||
+        host.rfind("127.", 0) == 0)
+      continue;
+    const bool own = std::any_of(nics.begin(), nics.end(), [&](const v1::Nic& nic) {
+      return nic.address() == host ||
+             std::find(nic.addresses().begin(), nic.addresses().end(), host) != nic.addresses().end();
+    });
+    if (own) continue;
+    Refuse(refusals, absl::StrCat("stack ", stack),
+           absl::StrCat("process '", instance.process->name, "' is at ", url, ", and ", host,
+                        " is no address of machine ", machine.name, ", whose agent would ask it"),
+           "name the `machine` that has this address; it needs an agent and the port in its allow.yaml");
+  }
+}
+
 // The machines on which a template has its instances.
 std::vector<const PoolMachine*> MachinesFor(const spec::StackSpec& stack,
                                             const spec::ProcessTemplate& process,
@@ -145,6 +176,7 @@ std::vector<Instance> PlaceStack(const spec::StackSpec& stack, const std::vector
           }
           instance.machine = head;
         }
+        CheckAttached(stack.name, instance, refusals);
         instance.id = absl::StrCat(stack.name, ".", process->name, "-", index);
         // What runs already has the GPUs that its stack file says; nobody hands them out.
         for (unsigned gpu = 0; IsEngine(process->role) && gpu < process->gpus.value_or(0); ++gpu)

@@ -2,20 +2,19 @@
 
 #include <algorithm>
 #include <deque>
-#include <optional>
 #include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/digest.h"
-#include "common/base/units.h"
 #include "controller/stacks/fill.h"
 #include "controller/stacks/rdma.h"
 #include "controller/stacks/relay.h"
+#include "controller/stacks/resets.h"
 #include "controller/stacks/stack_digest.h"
 #include "controller/stacks/starting_state.h"
+#include "controller/stacks/tiers.h"
 
 namespace poolmark::controller {
 namespace {
@@ -58,7 +57,7 @@ class StackPlanner {
     CheckReach();
     if (stack_.kv.path == "rdma") CheckRdma();
     context_.instances = &instances_;
-    SizeTiers(&plan);
+    SizeTiers(stack_, instances_, &context_, &plan, refusals_);
     for (const Instance& instance : instances_) {
       PlannedProcess process = MakeProcess(instance);
       if (instance.process->gpus) plan.gpus += static_cast<uint32_t>(instance.gpus.size());
@@ -160,19 +159,6 @@ class StackPlanner {
     }
   }
 
-  // What is free where a machine's disk tiers go; none where its agent does not offer that place.
-  static std::optional<uint64_t> FreeOnDisk(const v1::Facts& facts, const std::string& path) {
-    auto below = [&path](const std::string& place) {
-      return !place.empty() && (path == place || absl::StartsWith(path, absl::StrCat(place, "/")));
-    };
-    const v1::Disk* best = nullptr;
-    for (const v1::Disk& disk : facts.disks()) {
-      if (below(disk.path()) && (best == nullptr || disk.path().size() > best->path().size())) best = &disk;
-    }
-    if (best != nullptr) return best->free_bytes();
-    return std::nullopt;
-  }
-
   // An active port on each machine that moves KV, of the devices that the pool names or of any.
   void CheckRdma() {
     std::set<std::string> told;
@@ -197,95 +183,6 @@ class StackPlanner {
                                   : absl::StrCat("no active RDMA port: ", absl::StrJoin(down, ", "));
       Refuse(absl::StrCat("moves KV over RDMA, machine ", machine.name, " has ", has),
              "use a stack with kv.path: tcp, or name the machine's devices in net.rdma");
-    }
-  }
-
-  // Sizes every tier on every machine that holds it, and refuses what does not fit.
-  void SizeTiers(StackPlan* plan) {
-    std::map<std::string, uint64_t> locked_total, memory_total, disk_total;
-    std::set<std::string> not_offered;  // machine and place already told of
-    // Machine and medium -> holders of tiers, to share `auto`: a host tier and a store take the same memory.
-    std::map<std::string, unsigned> owners_on;
-    const auto on_disk = [](const spec::TierSpec& tier, const Instance& instance) {
-      return tier.source == spec::TierSource::kStorage ||
-             (tier.source == spec::TierSource::kRemote && !instance.process->disk.empty());
-    };
-    const auto medium = [](const Instance& instance, bool disk) {
-      return absl::StrCat(instance.machine->name, disk ? "/disk" : "/memory");
-    };
-    for (const spec::TierSpec& tier : stack_.tiers) {
-      for (const Instance& instance : instances_) {
-        if (instance.process->name == tier.owner) ++owners_on[medium(instance, on_disk(tier, instance))];
-      }
-    }
-    for (const spec::TierSpec& tier : stack_.tiers) {
-      for (const Instance& instance : instances_) {
-        if (instance.process->name != tier.owner) continue;
-        const PoolMachine& machine = *instance.machine;
-        const v1::Facts& facts = machine.facts->facts;
-        std::string source(spec::TierSourceName(tier.source));
-        context_.tier_bytes[instance.id][source] = 0;  // also where its size is refused: that is told once
-        std::string text = Filled(instance, tier.size);
-        if (text.empty()) continue;
-        const bool disk = on_disk(tier, instance);
-        // A host tier is pinned for the GPU; a store keeps its keys in ordinary memory.
-        const bool locked = tier.source == spec::TierSource::kHost && facts.has_memory_lockable_bytes();
-        // Its own place, as the stack or the pool names it, else the work directory.
-        const std::string place = !disk ? ""
-                                  : instance.process->disk_path.empty()
-                                      ? machine.spec.disk
-                                      : Filled(instance, instance.process->disk_path);
-        const std::optional<uint64_t> free_on_disk =
-            place.empty() ? facts.work_dir_free_bytes() : FreeOnDisk(facts, place);
-        if (!free_on_disk) {
-          if (not_offered.insert(absl::StrCat(machine.name, place)).second)
-            Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "' would lie at '", place,
-                                "', which machine ", machine.name, " does not offer"),
-                   "add it, or a directory above it, below 'directories:' of that machine's agent.yaml");
-          continue;
-        }
-        const uint64_t limit = disk     ? *free_on_disk
-                               : locked ? facts.memory_lockable_bytes()
-                                        : facts.memory_available_bytes();
-        uint64_t bytes = 0;
-        if (text == "auto") {
-          // Half of what is there, shared by the holders on the machine, in whole MiB.
-          bytes = limit / 2 / std::max(1u, owners_on[medium(instance, disk)]) >> 20 << 20;
-        } else {
-          auto parsed = ParseBytes(text);
-          if (!parsed.ok()) {
-            Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "': '", text, "' is no size"),
-                   "write 64GiB or auto");
-            continue;
-          }
-          bytes = *parsed;
-        }
-        uint64_t& total = (disk ? disk_total : locked ? locked_total : memory_total)[machine.name];
-        total += bytes;
-        if (total > limit) {
-          Refuse(absl::StrCat(
-                     "tier ", source, " of '", tier.owner, "' needs ", FormatBytes(bytes), " on machine ",
-                     machine.name, ", which ", locked ? "can lock " : "has ", FormatBytes(limit),
-                     disk     ? absl::StrCat(" free on disk at ", place.empty() ? facts.work_dir() : place)
-                     : locked ? ""
-                              : " of memory free",
-                     total > bytes ? absl::StrCat(" (", FormatBytes(total), " together)") : ""),
-                 disk     ? "lower the size or name another disk"
-                 : locked ? "lower the size, or raise the machine's memlock limit"
-                          : "lower the size");
-        }
-        // What is locked is taken from the memory that is free, like the rest.
-        const uint64_t together = locked_total[machine.name] + memory_total[machine.name];
-        if (!disk && total <= limit && together > facts.memory_available_bytes()) {
-          Refuse(absl::StrCat("tier ", source, " of '", tier.owner, "' needs ", FormatBytes(bytes),
-                              " on machine ", machine.name, ", which has ",
-                              FormatBytes(facts.memory_available_bytes()), " of memory free (",
-                              FormatBytes(together), " together)"),
-                 "lower the sizes");
-        }
-        context_.tier_bytes[instance.id][source] = bytes;
-        plan->tiers.push_back({tier.source, bytes, machine.name, instance.id});
-      }
     }
   }
 
@@ -380,46 +277,6 @@ class StackPlanner {
     if (!process.disk.empty()) planned.disk_tier_bytes += BytesOf(instance.id, "remote");
     AddResets(instance, &planned);
     return planned;
-  }
-
-  void AddResets(const Instance& instance, PlannedProcess* planned) {
-    const spec::ProcessTemplate& process = *instance.process;
-    auto http_step = [&](const std::string& text) {
-      v1::ResetStep step;
-      std::vector<std::string> words = absl::StrSplit(text, absl::MaxSplits(' ', 1));
-      step.set_process(instance.id);
-      step.set_method(words.size() == 2 ? words[0] : "POST");
-      step.set_url(planned->base_url + words.back());
-      return step;
-    };
-    auto redis_step = [&](const std::string& command) {
-      v1::ResetStep step;
-      step.set_process(instance.id);
-      step.set_method("REDIS");
-      step.set_url(absl::StrCat("redis://", planned->base_url.size() > 7 ? planned->base_url.substr(7) : ""));
-      step.set_body(command);
-      return step;
-    };
-    if (!process.reset.http.empty()) planned->resets.push_back(http_step(process.reset.http));
-    if (!process.evict.empty()) planned->evicts.push_back(http_step(process.evict));
-    if (!process.reset.redis.empty()) planned->resets.push_back(redis_step(process.reset.redis));
-    if (!process.empty.redis.empty()) {
-      planned->empties.push_back(redis_step(process.empty.redis));
-      planned->empties.back().set_expect("0");
-    }
-    if (!process.empty.http.empty()) {
-      planned->empties.push_back(http_step(process.empty.http));
-      planned->empties.back().set_expect(process.empty.http_expect);
-    }
-    if (!process.empty.series.empty()) {
-      v1::ResetStep step;
-      step.set_process(instance.id);
-      step.set_method("SERIES");
-      step.set_url(planned->metrics_url);
-      step.set_body(process.empty.series);
-      step.set_expect("0");
-      planned->empties.push_back(step);
-    }
   }
 
   uint64_t BytesOf(const std::string& id, const std::string& source) const {

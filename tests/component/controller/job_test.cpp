@@ -177,25 +177,49 @@ TEST_CASE("a disk that fills under load ends the repeat at once, and the reason 
   CHECK((job.reasons(0).machine() == "n0" || job.reasons(0).machine() == "n1"));
 }
 
-TEST_CASE("an engine that says it is simulated is, whatever its stack file calls it") {
-  ControllerFixture f;
-  f.pool.simulated_series = true;
-  v1::SubmitJobRequest request = f.Request();
+// The usual job on one engine a machine, of a stack file of its own; `more`: keys of its engine.
+v1::SubmitJobRequest OwnStack(ControllerFixture* f, const std::string& more = "") {
+  v1::SubmitJobRequest request = f->Request();
   const std::string stack =
       "version: 1\nstrategy: local\nengine: vllm\nparams: {model: m}\n"
       "processes: [{name: engine, role: engine, exec: poolmark, argv: [engine, --port, "
       "\"${port.http}\"], "
       "ports: [http], metrics: {port: http, dialect: vllm}, ready: {http: /health}, reset: {http: POST "
-      "/reset_prefix_cache}, "
-      "empty: canary}]\nentry: engine.http\n";
-  std::string job = *ReadFile(f.environment.inputs->FilesOf(request).at("job.yaml"), 1u << 20);
+      "/reset_prefix_cache}, " +
+      more + "empty: canary}]\nentry: engine.http\n";
+  std::string job = *ReadFile(f->environment.inputs->FilesOf(request).at("job.yaml"), 1u << 20);
   job.replace(job.find("sim-local"), 9, "stack.yaml");
-  request.mutable_inputs(0)->set_sha256(f.Upload(job));
+  request.mutable_inputs(0)->set_sha256(f->Upload(job));
   request.mutable_inputs(0)->set_size(job.size());
   v1::JobInput* added = request.add_inputs();
   added->set_path("stack.yaml");
-  added->set_sha256(f.Upload(stack));
+  added->set_sha256(f->Upload(stack));
   added->set_size(stack.size());
+  return request;
+}
+
+TEST_CASE("an engine of a version that its stack file is not for is stopped by Verify", "[C28]") {
+  ControllerFixture f;  // its engines say 1.0
+  const v1::Job job = f.Finished(f.Submit(OwnStack(&f, "compatible: \">=2\", ")));
+  CHECK(StateName(job.state()) == "FAILED");
+  REQUIRE(job.reasons_size() == 1);
+  CHECK(job.reasons(0).check() == "versions");
+  CHECK_THAT(job.reasons(0).message(),
+             Catch::Contains("engine-n0 1.0, ") && Catch::Contains("correct `compatible`"));
+  CHECK(f.pool.reset_seen == false);
+  const std::string id = f.Submit(OwnStack(&f, "compatible: \">=0.9, <2\", "));
+  CHECK(StateName(f.Finished(id).state()) == "SUCCEEDED");
+  auto read = results::ReadDirectory(f.Results(id));
+  REQUIRE(read.ok());
+  const auto& checks = read->verifies.at(1).checks;
+  CHECK(std::any_of(checks.begin(), checks.end(),
+                    [](const auto& check) { return check.id == "versions" && check.outcome == "PASS"; }));
+}
+
+TEST_CASE("an engine that says it is simulated is, whatever its stack file calls it") {
+  ControllerFixture f;
+  f.pool.simulated_series = true;
+  const v1::SubmitJobRequest request = OwnStack(&f);
   const std::string id = f.Submit(request);
   CHECK(StateName(f.Finished(id).state()) == "SUCCEEDED");
   auto read = results::ReadDirectory(f.Results(id));

@@ -383,6 +383,32 @@ TEST_CASE("secrets_in_ps names process and kind, never the value", "[C12]") {
   CHECK(machine.Run("secrets_in_ps").outcome() == v1::OUTCOME_NOT_MEASURED);
 }
 
+TEST_CASE("leftovers: containers of lost jobs and of others' engines are named", "[C27]") {
+  test::TempDir dir;
+  Machine machine("vm");
+  machine.context.facts.root = dir.path();
+  // As docker's own formatter prints it.
+  machine.spawner.Add(
+      "docker",
+      "poolmark-20260101-000000-aaaa-e1-engine\tvllm/vllm-openai@sha256:ab\tExited (137) 2 days ago\n", 0, "",
+      "label=poolmark.run");
+  machine.spawner.Add("docker",
+                      "cache\tredis:7\tUp 3 hours\nweb\tnginx:1\tUp 3 hours\n"
+                      "poolmark-20260101-000000-aaaa-e1-engine\tvllm/vllm-openai@sha256:ab\tUp\n\tno line\n");
+  machine.spawner.Add("podman", "", 125, "cannot connect to Podman");
+  const auto result = machine.Run("leftovers");
+  CHECK(result.outcome() == v1::OUTCOME_NOTE);
+  CHECK(result.observed() ==
+        "not ours: containers cache, poolmark-20260101-000000-aaaa-e1-engine; 1 belongs to jobs of another "
+        "agent");
+  CHECK(Has(result.evidence(),
+            "container poolmark-20260101-000000-aaaa-e1-engine (vllm/vllm-openai@sha256:ab, "
+            "Exited (137) 2 days ago) with the label of a job that no ledger here names"));
+  CHECK(Has(result.evidence(), "container cache (redis:7, Up 3 hours)"));
+  CHECK(Has(result.evidence(), "containers not seen: podman exited with 125: cannot connect to Podman"));
+  CHECK_FALSE(Has(result.observed(), "web"));
+}
+
 TEST_CASE("leftovers: ours fail, strangers are named", "[C27]") {
   Machine machine("nvidia-connectx");
   auto result = machine.Run("leftovers");
@@ -420,7 +446,7 @@ TEST_CASE("leftovers: ours fail, strangers are named", "[C27]") {
   result = strangers.Run("leftovers");
   INFO(result.observed());
   CHECK(Has(result.observed(), "poolmark-sim (40: pids 300, 301, …)"));
-  CHECK(Has(result.observed(), "40 processes belong to jobs of another agent"));
+  CHECK(Has(result.observed(), "; 40 belong to jobs of another agent"));
   CHECK(result.observed().size() < 250);
   CHECK(Has(result.evidence(), "pid 339 (poolmark-sim) with the mark of a job that no ledger here names"));
 }

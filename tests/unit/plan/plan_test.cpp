@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/spec/read.h"
@@ -138,6 +139,40 @@ TEST_CASE("the attached stack of the documentation can be planned as it stands t
   CHECK(stack.processes[1].canary);
   REQUIRE(stack.processes[1].resets.size() == 1);
   CHECK(stack.processes[1].resets[0].url() == "http://10.0.0.3:8000/reset_prefix_cache");
+}
+
+TEST_CASE("an attached engine that no agent of the pool can ask is refused, not found after the launch",
+          "[C5]") {
+  const auto stack = [](const std::string& at) {
+    return "version: 1\nstrategy: local\nengine: vllm\nlaunch: attach\nreset: allow\nprocesses:\n  - {name: "
+           "engine, role: engine, ports: [http], metrics: {port: http, dialect: vllm}, reset: {http: POST "
+           "/r}, empty: canary, at: [{" +
+           at + "}]}\nentry: engine.http\n";
+  };
+  Case c;
+  for (MachineFacts& machine : c.machines) {
+    v1::Nic* nic = machine.facts.add_nics();
+    nic->set_name("eth0");
+    nic->add_addresses(machine.address);
+    nic->add_addresses("fd00::" + machine.name.substr(1));
+  }
+  // A pod's address, another machine's, and the head's when no machine is named.
+  c.stack = stack("machine: n1, url: \"http://10.77.1.2:18000\"");
+  CHECK_THAT(RefusalsOf(c),
+             Catch::Contains("10.77.1.2 is no address of machine n1, whose agent would ask it"));
+  c.stack = stack("machine: n1, url: \"http://10.0.0.2:1\", metrics: \"http://10.0.0.1:2/metrics\"");
+  CHECK_THAT(RefusalsOf(c), Catch::Contains("10.0.0.1 is no address of machine n1"));
+  c.stack = stack("url: \"http://10.0.0.2:1\"");
+  CHECK_THAT(RefusalsOf(c), Catch::Contains("10.0.0.2 is no address of machine n0"));
+  for (const char* good :
+       {"machine: n1, url: \"http://10.0.0.2:1\"", "machine: n1, url: \"http://[fd00::1]:1/v1\"",
+        "machine: n1, url: \"http://127.0.0.1:1\"", "url: \"http://10.0.0.1:1\""}) {
+    c.stack = stack(good);
+    Errors refusals;
+    const bool planned = PlanOf(c, &refusals).ok();
+    for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
+    CHECK(planned);
+  }
 }
 
 TEST_CASE("another KV format, tier or parameter is another configuration", "[A8]") {
@@ -306,6 +341,17 @@ TEST_CASE("parties of one store that write another format are refused", "[I5][C5
       "  - {name: store, role: store, on: head, exec: valkey-server, ports: [main]}\n"
       "  - {name: engine, role: engine, exec: vllm, ports: [http], kv: {hash_seed: 7}}\nentry: engine.http\n";
   CHECK(RefusalsOf(c).find("writes KV with hash_seed 7, the others with 0") != std::string::npos);
+}
+
+TEST_CASE("a tier size that is none is told once, and nothing follows from it", "[C4][C5]") {
+  for (const char* size : {"", "lots"}) {
+    Case c;
+    c.stacks = std::string("[{use: sim-offload, as: s, set: {host: \"") + size + "\"}}]";
+    const std::string text = RefusalsOf(c);
+    INFO(text);
+    CHECK(text.find(absl::StrCat("'", size, "' is no size")) != std::string::npos);
+    CHECK(std::count(text.begin(), text.end(), '\n') == 1);  // not once for each machine
+  }
 }
 
 TEST_CASE("sizes left to the plan are a share of what there is", "[C4]") {
