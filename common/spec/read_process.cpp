@@ -382,7 +382,8 @@ ProcessParts ReadProcess(const Value& value, const Names& names, bool* ok) {
       compatible->Fail(ErrorOf(range).message, ErrorOf(range).hint);
   }
   if (auto at = map.Get("at")) process.at = ReadAttach(*at);
-  map.Duration("stop_grace", Nanoseconds(0), std::chrono::minutes(10), &process.stop_grace);
+  // A tear-down's call to an agent takes five minutes.
+  map.Duration("stop_grace", Nanoseconds(0), std::chrono::minutes(4), &process.stop_grace);
   if (auto kv = map.Get("kv")) {
     const Members members = kv->Members();
     process.kv = Texts(members);

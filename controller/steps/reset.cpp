@@ -12,6 +12,10 @@
 namespace poolmark::controller {
 namespace {
 
+// A process that is stopped to be started again: what it would write out is to be gone anyway, and the call
+// takes 90 s (common/rpc/rules.h).
+constexpr Nanoseconds kRestartGrace = std::chrono::seconds(60);
+
 constexpr int kCanaryTries = 5;
 
 // The number in a check's words ("3 keys", "DBSIZE answered 12").
@@ -68,7 +72,7 @@ class Resetter {
           run_.RequestId(process.machine, absl::StrCat("reset-stop/", tag_, "/", process.spec.id())));
       *stop.mutable_lease() = run_.Lease(process.machine);
       stop.set_id(process.spec.id());
-      stop.set_grace_ns(process.spec.stop_grace_ns());
+      stop.set_grace_ns(std::min<int64_t>(process.spec.stop_grace_ns(), kRestartGrace.count()));
       auto stopped = (*link)->StopProcess(stop, run_.stop);
       if (!stopped.ok()) return Broken(stopped.status(), process.machine, "stopping " + process.spec.id());
       watch_.Forget(process.spec.id());

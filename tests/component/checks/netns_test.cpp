@@ -157,8 +157,8 @@ TEST_CASE("a pool whose machines answer no ping: all are tried side by side and 
     std::string problems = Cable(spawner, "10.99.0.1/24");
     v1::CheckPlan plan;
     plan.add_net_addresses("10.99.0.1");
-    for (int i = 10; i < 60; ++i) plan.add_peers("10.99.0." + std::to_string(i));  // nobody has these
     plan.add_peers("10.99.0.2");
+    for (int i = 10; i < 60; ++i) plan.add_peers("10.99.0." + std::to_string(i));  // nobody has these
     const auto result = Run("mtu", plan, spawner);
     problems += Expect(result, v1::OUTCOME_NOT_MEASURED, "no answer to any ping from 10.99.0.10, ");
     problems += Expect(result, v1::OUTCOME_NOT_MEASURED, " and 45 more");

@@ -9,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/zstd_file.h"
 #include "common/load/record_codec.h"
+#include "common/load/summary.h"
 #include "tests/support/temp_dir.h"
 
 namespace poolmark::test {
@@ -269,7 +270,7 @@ void FakeAgent::RunLoad(const v1::ProcessSpec& spec) {
   files_[directory + "/requests.jsonl.zst"] = Records();
   files_[directory + "/timeline.jsonl"] = "{}\n";
   files_[directory + "/load.json"] = absl::StrCat(
-      R"({"schema_version":1,"started_wall_ns":)", wall,
+      R"({"schema_version":)", load::kLoadSchemaVersion, R"(,"started_wall_ns":)", wall,
       R"(,"window_ns":{"start":0,"end":2000000000,"load_end":2000000000,"total_end":2100000000},"interrupted":false,)",
       R"("client":{"ran_out_of_sessions_at_s":null},"notes":[]})");
   if (pool_->hold_load) return;

@@ -282,6 +282,7 @@ TEST_CASE("what an agent would refuse is an error of the stack file, with its pl
       {"empty: canary", "empty: {http: GET /x}", "has no `expect`"},
       {"empty: canary", "empty: {redis: KEYS}", "one of DBSIZE is needed"},
       {"empty: canary", "empty: {}", "says nothing to ask"},
+      {"empty: canary", "empty: canary, stop_grace: 5m", "a duration from 0s to 4m is needed"},
       {"empty: canary", "empty: canary, at: []", ""},
       {"ports: [http],\n", "ports: [http, \"x y\"],\n", "ports[1]: 'x y' is no name of a port"},
       {"ports: [http],\n", "ports: [http, http],\n", "ports[1]: names port 'http' twice"},
