@@ -213,7 +213,7 @@ TEST_CASE("an engine of a version that its stack file is not for is stopped by V
   REQUIRE(read.ok());
   const auto& checks = read->verifies.at(1).checks;
   CHECK(std::any_of(checks.begin(), checks.end(),
-                    [](const auto& check) { return check.id == "versions" && check.outcome == "PASS"; }));
+                    [](const auto& check) { return check.id == "versions" && check.outcome == "pass"; }));
 }
 
 TEST_CASE("an engine that says it is simulated is, whatever its stack file calls it") {
