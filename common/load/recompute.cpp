@@ -118,19 +118,14 @@ Result<Recomputed> ReadLoad(const std::string& directory) {
   return load;
 }
 
-Status RecomputeLoad(const std::string& directory, const std::function<void(const RequestRecord&)>& each,
-                     Recomputed* load) {
-  if (const Json why = load->stored.value("files_error", Json()); why.is_string())
-    return InvalidInput(directory, "its records are not complete (" + why.get<std::string>() + ")",
-                        "the figures of the load stand in its load.json");
-  POOLMARK_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(JoinPath(directory, "requests.jsonl.zst")));
-  RequestRecord record;
-  for (;;) {
-    POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&record));
-    if (!more) break;
-    load->records.Add(record, load->window.start);
-    each(record);
-  }
+Status RecordsComplete(const std::string& directory, const Recomputed& load) {
+  const Json why = load.stored.value("files_error", Json());
+  if (!why.is_string()) return absl::OkStatus();
+  return InvalidInput(directory, "its records are not complete (" + why.get<std::string>() + ")",
+                      "the figures of the load stand in its load.json");
+}
+
+void FinishLoad(Recomputed* load) {
   const Summary stored = std::move(load->summary);
   load->summary = Summarize(load->records, load->window, load->options, stored.client, stored.slo, {});
   load->summary.client_limited = stored.client_limited;
@@ -139,6 +134,20 @@ Status RecomputeLoad(const std::string& directory, const std::function<void(cons
   load->summary.notes = stored.notes;
   load->summary.prompt_token_sources = stored.prompt_token_sources;
   DifferFromRecords(load->stored, load->summary, &load->differences);
+}
+
+Status RecomputeLoad(const std::string& directory, const std::function<void(const RequestRecord&)>& each,
+                     Recomputed* load) {
+  POOLMARK_RETURN_IF_ERROR(RecordsComplete(directory, *load));
+  POOLMARK_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(JoinPath(directory, "requests.jsonl.zst")));
+  RequestRecord record;
+  for (;;) {
+    POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&record));
+    if (!more) break;
+    load->records.Add(record, load->window.start);
+    each(record);
+  }
+  FinishLoad(load);
   return absl::OkStatus();
 }
 

@@ -29,6 +29,10 @@ struct Recomputed {
 
 // Reads load.json of a directory. Errors say what is missing or of another form.
 Result<Recomputed> ReadLoad(const std::string& directory);
+// Its records are there to compute from; the error says why they are not.
+Status RecordsComplete(const std::string& directory, const Recomputed& load);
+// When `load->records` holds them all: the summary, and what is stored otherwise.
+void FinishLoad(Recomputed* load);
 // Reads its records, each of which `each` sees too, and computes.
 Status RecomputeLoad(const std::string& directory, const std::function<void(const RequestRecord&)>& each,
                      Recomputed* load);

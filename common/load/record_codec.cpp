@@ -5,6 +5,7 @@
 
 #include "common/base/json.h"
 #include "common/base/zstd_file.h"
+#include "common/load/record_scan.h"
 
 namespace poolmark::load {
 namespace {
@@ -103,7 +104,7 @@ class FieldReader {
 
   void Number(const char* key, int64_t* out) {
     const Json* value = Find(key);
-    if (value == nullptr || !value->is_number_integer()) return Problem(key, "an integer");
+    if (value == nullptr || !IsInteger(*value)) return Problem(key, "an integer");
     *out = value->get<int64_t>();
   }
   template <class Small>
@@ -116,7 +117,7 @@ class FieldReader {
   void Number(const char* key, std::optional<int64_t>* out) {
     const Json* value = Find(key);
     if (value == nullptr || value->is_null()) return;
-    if (!value->is_number_integer()) return Problem(key, "an integer or null");
+    if (!IsInteger(*value)) return Problem(key, "an integer or null");
     *out = value->get<int64_t>();
   }
   void Bool(const char* key, bool* out) {
@@ -140,12 +141,14 @@ class FieldReader {
     int64_t at = 0;
     for (size_t i = 0; i < deltas->size(); ++i) {
       const Json& delta = (*deltas)[i];
-      if (!delta.is_number_integer()) return Problem("events", "an array of integers");
-      at += delta.get<int64_t>();
+      if (!IsInteger(delta) || __builtin_add_overflow(at, delta.get<int64_t>(), &at))
+        return Problem("events", "an array of integers");
       OutputEvent event{at, 1};
       if (tokens != nullptr) {
-        if (!(*tokens)[i].is_number_unsigned()) return Problem("event_tokens", "an array of counts");
-        event.tokens = (*tokens)[i].get<uint32_t>();
+        const Json& count = (*tokens)[i];
+        if (!count.is_number_unsigned() || count.get<uint64_t>() > UINT32_MAX)
+          return Problem("event_tokens", "an array of counts");
+        event.tokens = count.get<uint32_t>();
       }
       out->push_back(event);
     }
@@ -156,6 +159,10 @@ class FieldReader {
   const Status& status() const { return status_; }
 
  private:
+  // One that 64 bits hold with its sign.
+  static bool IsInteger(const Json& json) {
+    return json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX);
+  }
   const Json* Find(const char* key) const {
     const auto it = json_.find(key);
     return it == json_.end() ? nullptr : &*it;
@@ -166,45 +173,8 @@ class FieldReader {
   Status status_;
 };
 
-}  // namespace
-
-void AppendRecord(const RequestRecord& record, std::string* out) {
-  LineWriter line(out);
-  line.Number("session", static_cast<int64_t>(record.session));
-  line.Number("turn", record.turn);
-  line.Text("id", record.session_id);
-  if (!record.agent.empty()) line.Text("agent", record.agent);
-  if (record.primer) line.Bool("primer", true);
-  line.Number("target", record.target);
-  line.Text("outcome", OutcomeName(record.outcome));
-  line.Number("status", record.http_status);
-  line.Number("attempts", record.attempts);
-  line.Number("intended", record.intended);
-  line.Number("started", record.started);
-  line.Number("sent", record.sent);
-  line.Number("connect", record.connect);
-  line.Number("first_byte", record.first_byte);
-  line.Number("first_output", record.first_output);
-  line.Number("first_answer_output", record.first_answer_output);
-  line.Number("last_output", record.last_output);
-  line.Number("end", record.end);
-  line.Number("kernel_first_output", record.kernel_first_output);
-  line.Number("kernel_last_output", record.kernel_last_output);
-  line.Number("lateness", record.lateness);
-  line.Number("planned_input_tokens", record.planned_input_tokens);
-  line.Number("input_tokens", record.input_tokens);
-  line.Number("cached_tokens", record.cached_tokens);
-  line.Number("output_tokens", record.output_tokens);
-  line.Bool("output_tokens_counted", record.output_tokens_counted);
-  line.Number("first_event_tokens", record.first_event_tokens);
-  line.Bool("event_tokens_known", record.event_tokens_known);
-  line.Text("finish_reason", record.finish_reason);
-  if (!record.error.empty()) line.Text("error", record.error);
-  line.Events(record.events);
-  line.End();
-}
-
-Result<RequestRecord> ParseRecord(std::string_view text, std::string_view where) {
+// Any form that JSON allows.
+Result<RequestRecord> ParseTree(std::string_view text, std::string_view where) {
   POOLMARK_ASSIGN_OR_RETURN(const Json json, ParseJson(text, where));
   if (!json.is_object()) return InvalidInput(std::string(where), "a record is a JSON object");
   RequestRecord record;
@@ -251,6 +221,74 @@ Result<RequestRecord> ParseRecord(std::string_view text, std::string_view where)
   return record;
 }
 
+// What no load leaves behind, and figures could not be made of; nullptr: it can have been so.
+const char* Impossible(const RequestRecord& record) {
+  constexpr int64_t kLongest = int64_t{1} << 60;  // 36 years; differences stay within 64 bits
+  const auto far = [](const std::optional<int64_t>& time) {
+    return time.has_value() && (*time > kLongest || *time < -kLongest);
+  };
+  bool all_near = true;
+  for (const auto& time :
+       {record.intended, std::optional(record.started), std::optional(record.sent), record.connect,
+        record.first_byte, record.first_output, record.first_answer_output, record.last_output,
+        std::optional(record.end), record.kernel_first_output, record.kernel_last_output, record.lateness})
+    all_near = all_near && !far(time);
+  for (const OutputEvent& event : record.events) all_near = all_near && !far(event.at);
+  if (!all_near) return "a time is further away than a load can last";
+  if (record.first_output.has_value() != record.last_output.has_value())
+    return "of 'first_output' and 'last_output' only one is there";
+  if (record.outcome == Outcome::kOk && !record.first_output.has_value())
+    return "'outcome' is ok, but there was no output";
+  return nullptr;
+}
+
+}  // namespace
+
+void AppendRecord(const RequestRecord& record, std::string* out) {
+  LineWriter line(out);
+  line.Number("session", static_cast<int64_t>(record.session));
+  line.Number("turn", record.turn);
+  line.Text("id", record.session_id);
+  if (!record.agent.empty()) line.Text("agent", record.agent);
+  if (record.primer) line.Bool("primer", true);
+  line.Number("target", record.target);
+  line.Text("outcome", OutcomeName(record.outcome));
+  line.Number("status", record.http_status);
+  line.Number("attempts", record.attempts);
+  line.Number("intended", record.intended);
+  line.Number("started", record.started);
+  line.Number("sent", record.sent);
+  line.Number("connect", record.connect);
+  line.Number("first_byte", record.first_byte);
+  line.Number("first_output", record.first_output);
+  line.Number("first_answer_output", record.first_answer_output);
+  line.Number("last_output", record.last_output);
+  line.Number("end", record.end);
+  line.Number("kernel_first_output", record.kernel_first_output);
+  line.Number("kernel_last_output", record.kernel_last_output);
+  line.Number("lateness", record.lateness);
+  line.Number("planned_input_tokens", record.planned_input_tokens);
+  line.Number("input_tokens", record.input_tokens);
+  line.Number("cached_tokens", record.cached_tokens);
+  line.Number("output_tokens", record.output_tokens);
+  line.Bool("output_tokens_counted", record.output_tokens_counted);
+  line.Number("first_event_tokens", record.first_event_tokens);
+  line.Bool("event_tokens_known", record.event_tokens_known);
+  line.Text("finish_reason", record.finish_reason);
+  if (!record.error.empty()) line.Text("error", record.error);
+  line.Events(record.events);
+  line.End();
+}
+
+Result<RequestRecord> ParseRecord(std::string_view line, std::string_view where) {
+  RequestRecord record;
+  if (!ScanRecord(line, &record)) {
+    POOLMARK_ASSIGN_OR_RETURN(record, ParseTree(line, where));
+  }
+  if (const char* const why = Impossible(record)) return InvalidInput(std::string(where), why);
+  return record;
+}
+
 struct RecordReader::State {
   std::string path;
   std::unique_ptr<LineReader> lines;
@@ -273,6 +311,7 @@ Result<bool> RecordReader::Next(RequestRecord* record) {
     POOLMARK_ASSIGN_OR_RETURN(const bool more, state.lines->Next(&state.line));
     if (!more) return false;
     if (state.line.empty()) continue;
+    if (ScanRecord(state.line, record) && Impossible(*record) == nullptr) return true;
     POOLMARK_ASSIGN_OR_RETURN(
         *record, ParseRecord(state.line, state.path + ":" + std::to_string(state.lines->line_number())));
     return true;

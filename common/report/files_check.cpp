@@ -9,7 +9,6 @@
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
-#include "common/load/recompute.h"
 #include "common/report/gap_chart.h"
 #include "common/results/inputs_file.h"
 #include "common/results/layout.h"
@@ -163,43 +162,51 @@ void CheckJobFiles(const results::Directory& directory, Problems* problems) {
   CheckCycles(directory, problems);
 }
 
-GapPoints CheckLoadFiles(const results::Directory& directory, const results::RepeatFile& repeat,
-                         Problems* problems, std::vector<Difference>* differences) {
-  const std::string name = results::DirectoryOf(repeat);
-  const std::string path = JoinPath(directory.path, name), file = JoinPath(name, "load.json");
-  if (!FileExists(JoinPath(directory.path, file))) {
-    problems->push_back({file, std::string(kNotAgain) + "it is missing"});
-    if (!FileExists(JoinPath(path, "timeline.jsonl")))
-      problems->push_back({JoinPath(name, "timeline.jsonl"), "is missing"});
-    return {};
-  }
-  auto load = load::ReadLoad(path);
-  if (!load.ok()) {
-    problems->push_back({file, kNotAgain + std::string(load.status().message())});
-    return {};
-  }
-  CheckTimeline(directory, name, *load, problems);
-  CheckWindow(repeat.facts, *load, JoinPath(name, std::string(results::kRepeatFile)), differences);
-  const Status again = load::RecomputeLoad(
-      path, [](const load::RequestRecord&) {}, &*load);
-  if (!again.ok()) {
-    problems->push_back({file, kNotAgain + std::string(again.message())});
-    return {};
-  }
-  for (size_t i = 0; i < std::min(load->differences.size(), kMaxDifferences); ++i) {
-    const auto& one = load->differences[i];
-    differences->push_back({file, one.path, one.stored, one.computed});
-  }
-  return GapCurve(load->records);
+LoadCheck::LoadCheck(const results::Directory& directory, const results::RepeatFile& repeat, bool check,
+                     Problems* problems, std::vector<Difference>* differences)
+    : file_(JoinPath(results::DirectoryOf(repeat), "load.json")),
+      check_(check),
+      problems_(problems),
+      differences_(differences) {
+  Open(directory, repeat);
 }
 
-GapPoints GapsOfRepeat(const results::Directory& directory, const results::RepeatFile& repeat) {
-  const std::string path = JoinPath(directory.path, results::DirectoryOf(repeat));
+void LoadCheck::Open(const results::Directory& directory, const results::RepeatFile& repeat) {
+  const std::string name = results::DirectoryOf(repeat);
+  const std::string path = JoinPath(directory.path, name);
+  if (!FileExists(JoinPath(directory.path, file_))) {
+    NotAgain("it is missing");
+    if (check_ && !FileExists(JoinPath(path, "timeline.jsonl")))
+      problems_->push_back({JoinPath(name, "timeline.jsonl"), "is missing"});
+    return;
+  }
   auto load = load::ReadLoad(path);
-  if (!load.ok()) return {};
-  const Status read = load::RecomputeLoad(
-      path, [](const load::RequestRecord&) {}, &*load);
-  return read.ok() ? GapCurve(load->records) : GapPoints();
+  if (!load.ok()) return NotAgain(std::string(load.status().message()));
+  if (check_) {
+    CheckTimeline(directory, name, *load, problems_);
+    CheckWindow(repeat.facts, *load, JoinPath(name, std::string(results::kRepeatFile)), differences_);
+  }
+  const Status complete = load::RecordsComplete(path, *load);
+  if (!complete.ok()) return NotAgain(std::string(complete.message()));
+  load_ = std::move(*load);
+}
+
+void LoadCheck::NotAgain(const std::string& why) {
+  if (check_) problems_->push_back({file_, kNotAgain + why});
+  load_.reset();
+}
+
+GapPoints LoadCheck::Finish(const Status& read) {
+  if (load_ && !read.ok()) NotAgain(std::string(read.message()));
+  if (!load_) return {};
+  load::FinishLoad(&*load_);
+  if (check_) {
+    for (size_t i = 0; i < std::min(load_->differences.size(), kMaxDifferences); ++i) {
+      const auto& one = load_->differences[i];
+      differences_->push_back({file_, one.path, one.stored, one.computed});
+    }
+  }
+  return GapCurve(load_->records);
 }
 
 }  // namespace poolmark::report

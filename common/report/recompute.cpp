@@ -8,6 +8,7 @@
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/load/record_codec.h"
 #include "common/report/files_check.h"
 #include "common/results/compute.h"
 #include "common/results/evidence_check.h"
@@ -74,13 +75,15 @@ class WorkloadCheck {
  public:
   WorkloadCheck(const results::Directory& directory, Recomputed* out) : directory_(directory), out_(*out) {}
 
-  void Check(const results::RepeatFile& repeat, results::RepeatFile* again) {
+  // `sent`: the prompts of the repeat, as far as its records could be read.
+  void Check(const results::RepeatFile& repeat, std::vector<workload::SentRequest> sent,
+             results::RepeatFile* again) {
     const auto& workloads = directory_.job.workloads;
     const auto at = std::find_if(workloads.begin(), workloads.end(), [&](const auto& workload) {
       return workload.name == repeat.facts.point.workload;
     });
     if (at == workloads.end() || at->options.empty()) return;
-    auto reuse = Measure(*at, repeat);
+    auto reuse = Measure(*at, repeat, std::move(sent));
     if (!reuse.ok()) {
       // An input that was too big to keep has no name here.
       if (reuse.status().code() != absl::StatusCode::kNotFound || !at->input.empty()) {
@@ -93,7 +96,8 @@ class WorkloadCheck {
   }
 
  private:
-  Result<results::ReuseFacts> Measure(const results::JobWorkload& job, const results::RepeatFile& repeat) {
+  Result<results::ReuseFacts> Measure(const results::JobWorkload& job, const results::RepeatFile& repeat,
+                                      std::vector<workload::SentRequest> sent) {
     results::WorkloadInput input{job.options, "", repeat.facts.point.level,
                                  directory_.job.starting_state == "warm"};
     if (job.options.find("\"file\"") != std::string::npos) {
@@ -104,15 +108,35 @@ class WorkloadCheck {
       if (!job.input_sha256.empty() && sum != job.input_sha256)
         return InvalidInput(input.file, "is not the input that was used: its SHA-256 differs");
     }
-    const std::string requests =
-        JoinPath(JoinPath(directory_.path, results::DirectoryOf(repeat)), results::kRequestsFile);
-    return results::MeasureReuse(input, requests, repeat.facts.measured_from, repeat.facts.measured_to,
+    return results::MeasureReuse(input, std::move(sent), repeat.facts.measured_from, repeat.facts.measured_to,
                                  repeat.facts.reuse.block_tokens);
   }
 
   const results::Directory& directory_;
   Recomputed& out_;
 };
+
+// What the records of one repeat give, all in one reading of them.
+struct RepeatRecords {
+  std::vector<workload::SentRequest> sent;
+  std::vector<results::PairedRequest> pairs;
+};
+
+Status ReadRecords(const std::string& path, const results::RepeatFacts& facts,
+                   results::RepeatComputer* computer, LoadCheck* load, RepeatRecords* out) {
+  POOLMARK_ASSIGN_OR_RETURN(const auto reader, load::RecordReader::Open(path));
+  load::RequestRecord record;
+  stats::RequestFacts request;
+  for (;;) {
+    POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&record));
+    if (!more) return absl::OkStatus();
+    results::RequestOf(record, &request);
+    computer->Add(request);
+    load->Add(record);
+    if (const auto sent = results::SentOf(record)) out->sent.push_back(*sent);
+    if (const auto pair = results::PairOf(facts, record, request)) out->pairs.push_back(*pair);
+  }
+}
 
 // Files that a result is made of; others that lie beside them change nothing.
 bool IsOfTheResult(const std::string& path) {
@@ -197,7 +221,6 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
   for (const results::RepeatFile& stored : out.directory.repeats) {
     results::RepeatFile again = stored;
     const std::string directory = results::DirectoryOf(stored);
-    workload.Check(stored, &again);
     std::vector<stats::InvalidReason> reasons;
     if (options.check_samples) {
       auto samples = results::CompareWithSamples(stored.facts, JoinPath(path, directory));
@@ -205,18 +228,21 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
       for (const std::string& line : samples->problems) out.problems.push_back({directory, line});
       reasons = std::move(samples->reasons);
     }
-    auto gaps = options.check_sums ? CheckLoadFiles(out.directory, stored, &out.problems, &out.differences)
-                                   : GapsOfRepeat(out.directory, stored);
+    LoadCheck load(out.directory, stored, options.check_sums, &out.problems, &out.differences);
+    results::RepeatComputer computer(stored.facts);
+    RepeatRecords records;
+    const Status read = ReadRecords(JoinPath(JoinPath(path, directory), results::kRequestsFile), stored.facts,
+                                    &computer, &load, &records);
+    const bool computed = read.ok();
+    auto gaps = load.Finish(read);
     if (!gaps.empty()) out.gap_curves[directory] = std::move(gaps);
-    const std::string requests = JoinPath(JoinPath(path, directory), results::kRequestsFile);
-    auto figures = results::ComputeRepeat(again.facts, requests, &pairs[directory]);
-    const bool computed = figures.ok();
     if (computed) {
-      again.figures = std::move(*figures);
+      workload.Check(stored, std::move(records.sent), &again);
+      again.figures = computer.Finish(again.facts);
+      pairs[directory] = std::move(records.pairs);
     } else {
-      out.problems.push_back(
-          {directory + "/" + std::string(results::kRequestsFile),
-           std::string(figures.status().message()) + " (the figures shown are the stored ones)"});
+      out.problems.push_back({directory + "/" + std::string(results::kRequestsFile),
+                              std::string(read.message()) + " (the figures shown are the stored ones)"});
       if (stored.facts.evidence.interrupted.empty())
         reasons.push_back(
             {stats::Reason::kNotJudged, std::string(results::kRequestsFile) + " cannot be read"});

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "common/results/requests_file.h"
+#include "common/load/record_codec.h"
 #include "common/stats/kv_bytes.h"
 #include "common/stats/warnings.h"
 #include "common/workload/spec.h"
@@ -299,8 +299,12 @@ void FillNotes(const RepeatFacts& facts, RepeatFigures* out) {
 
 }  // namespace
 
-stats::RequestFacts RequestOf(const load::RequestRecord& record) {
-  stats::RequestFacts out;
+void RequestOf(const load::RequestRecord& record, stats::RequestFacts* facts) {
+  stats::RequestFacts& out = *facts;
+  auto events = std::move(out.events);
+  events.clear();
+  out = {};
+  out.events = std::move(events);
   out.sent = Seconds(record.sent);
   out.start = Seconds(record.intended.value_or(record.sent));
   out.end = Seconds(record.end);
@@ -319,27 +323,31 @@ stats::RequestFacts RequestOf(const load::RequestRecord& record) {
   out.primer = record.primer;
   out.events.reserve(record.events.size());
   for (const auto& event : record.events) out.events.emplace_back(Seconds(event.at), event.tokens);
-  return out;
 }
 
-Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest& next) {
-  std::optional<double> counters_from;  // the earliest reading for the window's start
+namespace {
+
+// The earliest reading of the engines' counters for the window's start.
+std::optional<double> CountersFrom(const RepeatFacts& facts) {
+  std::optional<double> counters_from;
   for (const stats::EngineFacts& engine : facts.engines) {
     if (engine.counters_from && engine.role != stats::EngineFacts::Role::kDecode)
       counters_from = std::min(*engine.counters_from, counters_from.value_or(*engine.counters_from));
   }
-  stats::RequestAccumulator accumulator(facts.measured_from, facts.measured_to, facts.slos, counters_from);
-  stats::RequestFacts request;
-  for (;;) {
-    POOLMARK_ASSIGN_OR_RETURN(const bool more, next(&request));
-    if (!more) break;
-    accumulator.Add(request);
-  }
+  return counters_from;
+}
+
+}  // namespace
+
+RepeatComputer::RepeatComputer(const RepeatFacts& facts)
+    : requests_(facts.measured_from, facts.measured_to, facts.slos, CountersFrom(facts)) {}
+
+RepeatFigures RepeatComputer::Finish(const RepeatFacts& facts) {
   RepeatFigures out;
   const double seconds = facts.measured_to - facts.measured_from;
-  const auto window_tokens = accumulator.window_tokens();
+  const auto window_tokens = requests_.window_tokens();
   out.stability = stats::StabilityOf(window_tokens, seconds / static_cast<double>(window_tokens.size()));
-  out.requests = accumulator.Finish();
+  out.requests = requests_.Finish();
   out.measured_line = facts.held_load ? workload::MeasuredLine(Time(seconds), Time(facts.warm_up_seconds))
                                       : "Measured over the whole run";
   if (out.requests.requests == 0 && !facts.evidence.interrupted.empty())
@@ -352,7 +360,7 @@ Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest&
   for (const auto& goodput : out.requests.goodput)
     out.goodput_per_gpu.push_back(per_gpu(goodput.good_per_second));
   out.sources = stats::Attribute(facts.engines, out.requests.client_prompt_tokens);
-  const stats::Skew& skew = accumulator.skew();
+  const stats::Skew& skew = requests_.skew();
   out.sources.skew_tokens += skew.tokens;
   if (skew.unknown > 0) {
     out.sources.notes.push_back(
@@ -376,17 +384,35 @@ Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest&
   return out;
 }
 
+std::optional<PairedRequest> PairOf(const RepeatFacts& facts, const load::RequestRecord& record,
+                                    const stats::RequestFacts& request) {
+  if (request.primer || request.start < facts.measured_from || request.start >= facts.measured_to)
+    return std::nullopt;
+  return PairedRequest{record.session, record.turn, stats::TimeToFirstToken(request),
+                       stats::TimePerOutputToken(request)};
+}
+
+Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const NextRequest& next) {
+  RepeatComputer computer(facts);
+  stats::RequestFacts request;
+  for (;;) {
+    POOLMARK_ASSIGN_OR_RETURN(const bool more, next(&request));
+    if (!more) return computer.Finish(facts);
+    computer.Add(request);
+  }
+}
+
 Result<RepeatFigures> ComputeRepeat(const RepeatFacts& facts, const std::string& requests_path,
                                     std::vector<PairedRequest>* pairs) {
-  POOLMARK_ASSIGN_OR_RETURN(const auto reader, RequestsReader::Open(requests_path));
+  POOLMARK_ASSIGN_OR_RETURN(const auto reader, load::RecordReader::Open(requests_path));
+  load::RequestRecord record;
   return ComputeRepeat(facts, [&](stats::RequestFacts* request) -> Result<bool> {
-    auto more = reader->Next(request);
-    if (!more.ok() || !*more || pairs == nullptr) return more;
-    if (!request->primer && request->start >= facts.measured_from && request->start < facts.measured_to) {
-      pairs->push_back({reader->session(), reader->turn(), stats::TimeToFirstToken(*request),
-                        stats::TimePerOutputToken(*request)});
-    }
-    return more;
+    POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&record));
+    if (!more) return false;
+    RequestOf(record, request);
+    const auto pair = pairs == nullptr ? std::nullopt : PairOf(facts, record, *request);
+    if (pair.has_value()) pairs->push_back(*pair);
+    return true;
   });
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/result.h"
 #include "common/load/record.h"
 #include "common/results/repeat_file.h"
+#include "common/stats/requests.h"
 
 namespace poolmark::results {
 
@@ -20,7 +21,24 @@ struct PairedRequest {
   std::optional<double> ttft, tpot;
 };
 
-stats::RequestFacts RequestOf(const load::RequestRecord& record);
+// Fills in `out`, whose memory it keeps.
+void RequestOf(const load::RequestRecord& record, stats::RequestFacts* out);
+
+// The figures of one repeat, request by request.
+class RepeatComputer {
+ public:
+  explicit RepeatComputer(const RepeatFacts& facts);
+  void Add(const stats::RequestFacts& request) { requests_.Add(request); }
+  // The same facts; those of the workload's reuse may have come meanwhile.
+  RepeatFigures Finish(const RepeatFacts& facts);
+
+ private:
+  stats::RequestAccumulator requests_;
+};
+
+// The pair of a request that counts; nothing for a primer or one outside the window.
+std::optional<PairedRequest> PairOf(const RepeatFacts& facts, const load::RequestRecord& record,
+                                    const stats::RequestFacts& request);
 
 // Gives the next request; false at the end.
 using NextRequest = std::function<Result<bool>(stats::RequestFacts*)>;

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/json.h"
-#include "common/results/requests_file.h"
+#include "common/load/record_codec.h"
 #include "common/workload/measure.h"
 #include "common/workload/source.h"
 
@@ -24,23 +24,34 @@ void SetLevel(const std::string& level, Json* options) {
 
 }  // namespace
 
+std::optional<workload::SentRequest> SentOf(const load::RequestRecord& record) {
+  if (record.outcome == load::Outcome::kConnect) return std::nullopt;
+  const auto seconds = [](int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; };
+  return workload::SentRequest{record.session, record.turn, seconds(record.latency_start()),
+                               seconds(record.end), record.primer};
+}
+
 Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& requests_path, double from,
                                 double to, uint32_t block_tokens) {
+  POOLMARK_ASSIGN_OR_RETURN(const auto reader, load::RecordReader::Open(requests_path));
+  std::vector<workload::SentRequest> sent;
+  load::RequestRecord record;
+  for (;;) {
+    POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&record));
+    if (!more) break;
+    if (const auto request = SentOf(record)) sent.push_back(*request);
+  }
+  return MeasureReuse(input, std::move(sent), from, to, block_tokens);
+}
+
+Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, std::vector<workload::SentRequest> sent,
+                                double from, double to, uint32_t block_tokens) {
   POOLMARK_ASSIGN_OR_RETURN(Json options, ParseJson(input.options_json, "workload"));
   if (!options.is_object()) return InvalidInput("workload", "its options are no object");
   if (!input.file.empty()) options["file"] = input.file;
   SetLevel(input.level, &options);
   POOLMARK_ASSIGN_OR_RETURN(const auto spec, workload::ParseWorkload(options));
   POOLMARK_ASSIGN_OR_RETURN(const auto source, workload::OpenWorkload(spec));
-  POOLMARK_ASSIGN_OR_RETURN(const auto reader, RequestsReader::Open(requests_path));
-  std::vector<workload::SentRequest> sent;
-  stats::RequestFacts request;
-  for (;;) {
-    POOLMARK_ASSIGN_OR_RETURN(const bool more, reader->Next(&request));
-    if (!more) break;
-    if (reader->connected())
-      sent.push_back({reader->session(), reader->turn(), request.start, request.end, request.primer});
-  }
   const auto reuse = workload::MeasureReuse(*source, spec, std::move(sent), from, to,
                                             std::max<uint32_t>(1, block_tokens), input.warm_pass);
   if (reuse.unknown_turns > 0)

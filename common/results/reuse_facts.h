@@ -2,10 +2,13 @@
 // for `poolmark report` again. Pure but for reading.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/results/repeat_file.h"
+#include "common/workload/measure.h"
 
 namespace poolmark::results {
 
@@ -16,8 +19,12 @@ struct WorkloadInput {
   bool warm_pass = false;    // starting state warm: the same prompts were sent once before, unmeasured
 };
 
-// Reusable share, working set and reuse by cache size over the records of `requests_path`. `block_tokens` of
-// the engine.
+// One request as a load's prompts count; nothing for one of which nothing was sent.
+std::optional<workload::SentRequest> SentOf(const load::RequestRecord& record);
+// Reusable share, working set and reuse by cache size over what was sent. `block_tokens` of the engine.
+Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, std::vector<workload::SentRequest> sent,
+                                double from, double to, uint32_t block_tokens);
+// The same over the records of `requests_path`.
 Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& requests_path, double from,
                                 double to, uint32_t block_tokens);
 // All of it not measured, for one reason.

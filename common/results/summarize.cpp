@@ -8,7 +8,6 @@
 #include "common/results/figures.h"
 #include "common/results/held_back.h"
 #include "common/results/layout.h"
-#include "common/results/requests_file.h"
 
 namespace poolmark::results {
 namespace {
