@@ -369,7 +369,8 @@ RepeatFigures RepeatComputer::Finish(const RepeatFacts& facts) {
   }
   FillReuse(facts, &out);
   FillCaches(facts, &out);
-  FillTransfers(facts, seconds, &out);
+  // The counters hold the KV that moved until the last request of the window had ended.
+  FillTransfers(facts, std::max(seconds, facts.drain_end - facts.measured_from), &out);
   FillEnergy(facts, &out);
   for (const LinkAgreement& link : facts.links) out.links.push_back(JudgeLink(link));
   const stats::Verdict verdict = stats::Judge(facts.evidence);

@@ -19,7 +19,7 @@ std::string PlainName(const std::string& key) {
   return key.substr(0, key.find('{'));
 }
 
-// As the manifest is written: names of token sources, of the caches' fill, of transferred KV.
+// As the manifest is written: names of token sources, of the caches' fill and size, of transferred KV.
 std::set<Reading> ReadingsOf(const RepeatFile& repeat) {
   std::set<Reading> out;
   const auto add = [&](const char* figure, const std::string& key) {
@@ -28,14 +28,19 @@ std::set<Reading> ReadingsOf(const RepeatFile& repeat) {
   for (const auto& engine : repeat.figures.sources.engines) {
     for (const std::string& key : engine.series) add("prompt token sources", key);
   }
-  for (const CacheFacts& cache : repeat.facts.caches) add("GPU KV usage", cache.series);
-  for (const TransferFacts& transfer : repeat.facts.transfers) {
-    for (size_t at = 0; at < transfer.series.size();) {
-      const size_t comma = std::min(transfer.series.find(", ", at), transfer.series.size());
-      add("KV transfer bandwidth", transfer.series.substr(at, comma - at));
+  const auto add_all = [&](const char* figure, const std::string& keys) {
+    for (size_t at = 0; at < keys.size();) {
+      const size_t comma = std::min(keys.find(", ", at), keys.size());
+      add(figure, keys.substr(at, comma - at));
       at = comma + 2;
     }
+  };
+  for (const CacheFacts& cache : repeat.facts.caches) {
+    add("GPU KV usage", cache.series);
+    add_all("GPU KV capacity", cache.capacity_series);
   }
+  for (const TransferFacts& transfer : repeat.facts.transfers)
+    add_all("KV transfer bandwidth", transfer.series);
   return out;
 }
 

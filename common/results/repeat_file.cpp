@@ -29,6 +29,7 @@ void Fields(V& visit, S& value) {
   visit("usage_mean", value.usage_mean);
   visit("usage_peak", value.usage_peak);
   visit("series", value.series);
+  visit("capacity_series", value.capacity_series);
 }
 
 template <class V, class S>

@@ -36,7 +36,9 @@ struct CacheFacts {
   std::string process, machine;
   Measured<double> capacity_tokens;
   Measured<double> usage_mean, usage_peak;  // 0 … 1, in use by running requests
-  std::string series;
+  std::string series = {};                  // of the usage
+  std::string capacity_series =
+      {};  // of the capacity, ", " between them; "" : from the command line, or none
 };
 
 // From the workload, before any engine (M6, M8); workload::MeasureReuse.

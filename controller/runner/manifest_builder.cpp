@@ -222,10 +222,14 @@ void ManifestBuilder::Repeat(const JobRun& run, const StackPlan& stack, const re
   }
   for (const results::CacheFacts& cache : repeat.facts.caches)
     add("GPU KV usage", cache.process, cache.series);
-  for (const results::TransferFacts& transfer : repeat.facts.transfers) {
-    for (const absl::string_view key : absl::StrSplit(transfer.series, ", ", absl::SkipEmpty()))
-      add("KV transfer bandwidth", "", std::string(key));
-  }
+  const auto add_all = [&](const std::string& figure, const std::string& id, const std::string& keys) {
+    for (const absl::string_view key : absl::StrSplit(keys, ", ", absl::SkipEmpty()))
+      add(figure, id, std::string(key));
+  };
+  for (const results::CacheFacts& cache : repeat.facts.caches)
+    add_all("GPU KV capacity", cache.process, cache.capacity_series);
+  for (const results::TransferFacts& transfer : repeat.facts.transfers)
+    add_all("KV transfer bandwidth", "", transfer.series);
   // Where the pairs do not make the total, the engines' own counters do.
   const auto& pairs = repeat.figures.transfers;
   const bool by_engines = repeat.figures.kv_bytes_per_second.has_value() &&

@@ -1,6 +1,7 @@
 #include "controller/steps/cache_facts.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "absl/strings/numbers.h"
@@ -28,21 +29,45 @@ std::vector<const results::SampleSeries*> UsageOf(const results::SampleLog& log,
   }
   return out;
 }
-// The last reading of a gauge of this source.
+
+// The rank whose own cache a series is of: engines that are copies of each other ("data parallel") keep one
+// each, the parts of one engine ("tensor parallel") show the same one.
+std::string RankOf(const results::SampleSeries& series) {
+  for (const char* label : {"engine", "dp_rank"}) {
+    if (const auto found = series.labels.find(label); found != series.labels.end()) return found->second;
+  }
+  return "";
+}
+
+double Total(const std::map<std::string, double>& by_rank) {
+  double sum = 0;
+  for (const auto& [rank, value] : by_rank) sum += value;
+  return sum;
+}
+
+// The last readings of a gauge of this source, all ranks together; nothing without one.
 std::optional<double> LastOf(const results::SampleLog& log, const std::string& source,
                              std::string_view name) {
+  std::map<std::string, double> by_rank;
   for (const results::SampleSeries& series : log.series) {
     if (series.source != source || series.name != name) continue;
     auto values = log.values.find(series.id);
-    if (values != log.values.end() && !values->second.empty()) return values->second.back().value;
+    if (values == log.values.end() || values->second.empty()) continue;
+    const double last = values->second.back().value;
+    double& rank = by_rank.try_emplace(RankOf(series), last).first->second;
+    rank = std::max(rank, last);
   }
-  return std::nullopt;
+  if (by_rank.empty()) return std::nullopt;
+  return Total(by_rank);
 }
 
 // vLLM says its cache's size in labels of one gauge (vllm:cache_config_info), SGLang and TensorRT-LLM in
 // gauges; llama.cpp holds as many tokens as its context, which is in its command line.
-Measured<double> CapacityOf(const results::SampleLog& log, const PlannedProcess& process) {
+// `through`: the series that said it.
+Measured<double> CapacityOf(const results::SampleLog& log, const PlannedProcess& process,
+                            std::string* through) {
   const std::string& source = process.spec.id();
+  std::map<std::string, double> by_rank;
   for (const results::SampleSeries& series : log.series) {
     if (series.source != source || !series.name.ends_with("cache_config_info")) continue;
     auto number = [&](const char* label, double* out) {
@@ -50,14 +75,22 @@ Measured<double> CapacityOf(const results::SampleLog& log, const PlannedProcess&
       return found != series.labels.end() && absl::SimpleAtod(found->second, out);
     };
     double tokens = 0, blocks = 0, block = 0;
-    if (number("kv_cache_size_tokens", &tokens) && tokens > 0) return tokens;
-    if (number("num_gpu_blocks", &blocks) && number("block_size", &block) && blocks * block > 0)
-      return blocks * block;
+    if (!number("kv_cache_size_tokens", &tokens) && number("num_gpu_blocks", &blocks) &&
+        number("block_size", &block))
+      tokens = blocks * block;
+    if (!(tokens > 0)) continue;
+    *through = series.name;
+    by_rank[RankOf(series)] = tokens;
   }
-  if (auto tokens = LastOf(log, source, "sglang:max_total_num_tokens"); tokens && *tokens > 0) return *tokens;
-  const auto blocks = LastOf(log, source, "trtllm_kv_cache_max_blocks");
-  const auto block = LastOf(log, source, "trtllm_kv_cache_tokens_per_block");
+  if (!by_rank.empty()) return Total(by_rank);
+  constexpr std::string_view kTokens = "sglang:max_total_num_tokens", kBlocks = "trtllm_kv_cache_max_blocks",
+                             kBlock = "trtllm_kv_cache_tokens_per_block";
+  *through = kTokens;
+  if (auto tokens = LastOf(log, source, kTokens); tokens && *tokens > 0) return *tokens;
+  *through = absl::StrCat(std::string(kBlocks), ", ", std::string(kBlock));
+  const auto blocks = LastOf(log, source, kBlocks), block = LastOf(log, source, kBlock);
   if (blocks && block && *blocks * *block > 0) return *blocks * *block;
+  through->clear();
   if (process.dialect == "llama-cpp") {
     for (int i = 0; i + 1 < process.spec.argv_size(); ++i) {
       double tokens = 0;
@@ -81,7 +114,7 @@ results::CacheFacts UnreadCache(const PlannedProcess& process, const std::string
 results::CacheFacts CacheFactsOf(const results::SampleLog& log, const PlannedProcess& process,
                                  Nanoseconds from, Nanoseconds to, std::vector<std::string>* notes) {
   results::CacheFacts cache = UnreadCache(process, "not exposed by this engine");
-  cache.capacity_tokens = CapacityOf(log, process);
+  cache.capacity_tokens = CapacityOf(log, process, &cache.capacity_series);
   const auto usage = UsageOf(log, process.spec.id());
   if (usage.empty()) return cache;
   cache.series = usage.front()->name;

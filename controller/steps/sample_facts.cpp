@@ -84,7 +84,9 @@ SampleFacts ReadSampleFacts(const StackPlan& stack, const std::map<std::string, 
           if (why.empty()) {
             engine.cache = ChangeOf(*log, cache->spec.id(), window.from, end).deltas;
           } else {
-            facts.notes.push_back(absl::StrCat("cache server ", cache->spec.id(), ": ", why));
+            facts.unread_caches[process.spec.id()] =
+                absl::StrCat("cache server ", cache->spec.id(), ": ", why);
+            facts.notes.push_back(facts.unread_caches[process.spec.id()]);
           }
         }
         for (const results::SampleSeries& series : log->series) {

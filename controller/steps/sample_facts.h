@@ -24,6 +24,8 @@ struct SampleFacts {
   std::map<std::string, Nanoseconds> longest_gap;  // machine -> without any sample, inside the load
   // Machine -> "net:<device>" or "rdma:<device>" -> bytes sent in the window.
   std::map<std::string, std::map<std::string, double>> sent_by_device;
+  // Engine -> why its cache server's counters could not be read.
+  std::map<std::string, std::string> unread_caches;
   // Process -> labels of its cache_config_info gauge (block_size, cache_dtype): what it says of its KV.
   std::map<std::string, std::map<std::string, std::string>> cache_config;
   bool simulated = false;  // a process of the stack has series that only poolmark-sim has

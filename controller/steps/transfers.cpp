@@ -20,21 +20,30 @@ constexpr const char* kRemoteWritten[] = {"poolmark_sim_tier_bytes_total{tier=re
 
 struct Sum {
   double bytes = 0;
-  std::string series;
-  bool found() const { return !series.empty(); }
+  std::set<std::string> series;
+  std::string missing;  // who should have counted and could not be read: the rest would look like the whole
 };
+
+// Why what this engine and its cache server counted is not all that they moved; "": it is.
+std::string WhyNotAll(const SampleFacts& samples, const stats::EngineFacts& engine) {
+  if (!engine.unreadable.empty()) return absl::StrCat(engine.process, ": ", engine.unreadable);
+  if (engine.reset) return absl::StrCat(engine.process, ": a counter went backwards");
+  const auto cache = samples.unread_caches.find(engine.process);
+  return cache == samples.unread_caches.end() ? "" : cache->second;
+}
 
 template <class Names, class Wanted>
 Sum SumOver(const SampleFacts& samples, const Names& names, Wanted wanted) {
   Sum sum;
   for (const stats::EngineFacts& engine : samples.engines) {
     if (!wanted(engine)) continue;
+    if (sum.missing.empty()) sum.missing = WhyNotAll(samples, engine);
     for (const char* name : names) {
       for (const stats::Deltas* deltas : {&engine.deltas, &engine.cache}) {
         auto found = deltas->find(name);
         if (found == deltas->end()) continue;
         sum.bytes += found->second;
-        sum.series = name;
+        sum.series.insert(name);
       }
     }
   }
@@ -65,12 +74,12 @@ std::vector<results::TransferFacts> TransfersOf(
       transfer.line_bits_per_second = NotMeasured{"preflight did not measure this pair"};
     }
     double bytes = 0;
-    std::string why = "no counter of these engines tells it";
+    std::string why = "no counter of these engines tells it", missing;
     auto take = [&](const Sum& sum) {
-      if (!sum.found()) return;
+      if (missing.empty()) missing = sum.missing;
       bytes += sum.bytes;
-      transfer.series =
-          transfer.series.empty() ? sum.series : absl::StrCat(transfer.series, ", ", sum.series);
+      for (const std::string& name : sum.series)
+        absl::StrAppend(&transfer.series, transfer.series.empty() ? "" : ", ", name);
     };
     if (HasRole(stack, link.from, spec::Role::kPrefill) && HasRole(stack, link.to, spec::Role::kDecode)) {
       std::set<std::string> senders;
@@ -93,7 +102,9 @@ std::vector<results::TransferFacts> TransfersOf(
       take(SumOver(samples, kRemoteWritten,
                    [&](const stats::EngineFacts& engine) { return engine.machine == link.from; }));
     }
-    if (transfer.series.empty()) {
+    if (!missing.empty()) {
+      transfer.bytes = NotMeasured{missing};
+    } else if (transfer.series.empty()) {
       transfer.bytes = NotMeasured{why};
     } else {
       transfer.bytes = bytes;

@@ -7,6 +7,7 @@
 #include "common/base/files.h"
 #include "common/results/compute.h"
 #include "common/results/samples.h"
+#include "controller/steps/transfers.h"
 #include "tests/support/temp_dir.h"
 
 using namespace poolmark;
@@ -144,10 +145,90 @@ TEST_CASE("cache usage is weighed by the time it was read, once for each process
   const SampleFacts facts = samples.Read(0, 10, 10);
   REQUIRE(facts.caches.size() == 1);
   CHECK(*facts.caches[0].capacity_tokens == 1600);
+  CHECK(facts.caches[0].series == "vllm:kv_cache_usage_perc");
+  CHECK(facts.caches[0].capacity_series == "vllm:cache_config_info");
   CHECK(*facts.caches[0].usage_mean == Approx(0.4));
   CHECK(*facts.caches[0].usage_peak == 0.6);
   REQUIRE(facts.notes.size() == 1);
   CHECK(facts.notes[0] == "GPU KV usage of s.engine-n0 could be read for 4 of 10 s of the window");
+}
+
+TEST_CASE("the names that said how much a cache holds are kept", "[E7]") {
+  const auto read = [](const std::vector<std::pair<std::string, double>>& gauges) {
+    Samples samples;
+    std::vector<results::SampleReading> first;
+    for (const auto& [name, value] : gauges) {
+      first.emplace_back();
+      first.back().series = samples.Add(kEngine, name, "gauge", "");
+      first.back().value = value;
+    }
+    samples.Round(-1, kEngine, first);
+    samples.Round(11, kEngine, {});
+    return samples.Read(0, 10, 10).caches.at(0);
+  };
+  const auto sglang = read({{"sglang:max_total_num_tokens", 4096}});
+  CHECK(*sglang.capacity_tokens == 4096);
+  CHECK(sglang.capacity_series == "sglang:max_total_num_tokens");
+  const auto trtllm = read({{"trtllm_kv_cache_max_blocks", 100}, {"trtllm_kv_cache_tokens_per_block", 32}});
+  CHECK(*trtllm.capacity_tokens == 3200);
+  CHECK(trtllm.capacity_series == "trtllm_kv_cache_max_blocks, trtllm_kv_cache_tokens_per_block");
+  const auto half = read({{"trtllm_kv_cache_max_blocks", 100}});
+  CHECK_FALSE(half.capacity_tokens.has_value());
+  CHECK(half.capacity_series.empty());
+}
+
+TEST_CASE("every data-parallel rank holds a cache of its own, every copy of one counts once", "[E7]") {
+  using Labels = std::map<std::string, std::string>;
+  const auto read = [](const std::string& name, const std::vector<std::pair<Labels, double>>& gauges) {
+    Samples samples;
+    std::vector<results::SampleReading> first;
+    for (const auto& [labels, value] : gauges) {
+      first.emplace_back();
+      first.back().series = samples.Add(kEngine, name, "gauge", "", labels);
+      first.back().value = value;
+    }
+    samples.Round(-1, kEngine, first);
+    samples.Round(11, kEngine, {});
+    return *samples.Read(0, 10, 10).caches.at(0).capacity_tokens;
+  };
+  const auto vllm = [](const char* rank, const char* blocks) {
+    return std::pair{Labels{{"engine", rank}, {"num_gpu_blocks", blocks}, {"block_size", "16"}}, 1.0};
+  };
+  CHECK(read("vllm:cache_config_info", {vllm("0", "100"), vllm("1", "90")}) == 3040);
+  CHECK(read("sglang:max_total_num_tokens", {{{{"dp_rank", "0"}, {"tp_rank", "0"}}, 4000.0},
+                                             {{{"dp_rank", "0"}, {"tp_rank", "1"}}, 4000.0},
+                                             {{{"dp_rank", "1"}, {"tp_rank", "0"}}, 4096.0}}) == 8096);
+  CHECK(read("sglang:max_total_num_tokens", {{{{"tp_rank", "0"}}, 4000.0}, {{{"tp_rank", "1"}}, 4000.0}}) ==
+        4000);
+}
+
+TEST_CASE("bytes of KV that not every engine counted are not measured", "[E6]") {
+  StackPlan stack = OneEngine();
+  PlannedProcess store;
+  store.spec.set_id("s.store-n1");
+  store.role = spec::Role::kStore;
+  store.machine = "n1";
+  stack.processes.push_back(store);
+  stack.links.push_back({"n1", "n0", "tcp"});
+  SampleFacts samples;
+  stats::EngineFacts engine;
+  engine.process = kEngine;
+  engine.machine = "n0";
+  engine.deltas = {{"poolmark_sim_tier_bytes_total{tier=remote,direction=read}", 100},
+                   {"lmcache:num_remote_read_bytes_total", 50}};
+  samples.engines = {engine};
+  auto transfer = TransfersOf(stack, samples, {}).at(0);
+  CHECK(*transfer.bytes == 150);
+  // Both names are kept: an unconfirmed one holds the result back.
+  CHECK(transfer.series ==
+        "lmcache:num_remote_read_bytes_total, poolmark_sim_tier_bytes_total{tier=remote,direction=read}");
+  samples.unread_caches[kEngine] = "cache server s.cache-n0: no reading";
+  CHECK(TransfersOf(stack, samples, {}).at(0).bytes.reason() == "cache server s.cache-n0: no reading");
+  samples.engines[0].reset = true;
+  CHECK(TransfersOf(stack, samples, {}).at(0).bytes.reason() == "s.engine-n0: a counter went backwards");
+  samples.engines[0].unreadable = "the last reading is from 3s into it";
+  CHECK(TransfersOf(stack, samples, {}).at(0).bytes.reason() ==
+        "s.engine-n0: the last reading is from 3s into it");
 }
 
 TEST_CASE("an engine that says nothing of its cache stands there without a size", "[E7]") {

@@ -67,6 +67,7 @@ ManifestFile ExampleManifest() {
   for (const auto& [figure, series] : {std::pair{"prompt token sources", "vllm:prompt_tokens_total"},
                                        {"prompt token sources", "vllm:prompt_tokens_cached_by_source_total"},
                                        {"GPU KV usage", "vllm:kv_cache_usage_perc"},
+                                       {"GPU KV capacity", "vllm:cache_config_info"},
                                        {"KV transfer bandwidth", "vllm:nixl_bytes_transferred_sum"}}) {
     manifest.series.push_back({figure, "vllm", "0.32.0", series, true, "capture of 2026-11-30"});
   }
@@ -184,7 +185,8 @@ RepeatFile ExampleRepeat(const std::string& stack, int repeat) {
                    {"vllm:prompt_tokens_cached_by_source_total{source=p2p}", remote}};
   facts.engines = {engine};
   if (stack == "cand") facts.transfers = {{"n2", "n1", "tcp", 9e11, 2e10, "vllm:nixl_bytes_transferred_sum"}};
-  facts.caches = {{engine.process, "n1", 100000.0, 0.6, 0.9, "vllm:kv_cache_usage_perc"}};
+  facts.caches = {
+      {engine.process, "n1", 100000.0, 0.6, 0.9, "vllm:kv_cache_usage_perc", "vllm:cache_config_info"}};
   facts.reuse.reusable = 0.82;
   facts.reuse.reusable_uncut = 0.83;
   facts.reuse.reusable_lifetime = 0.8;
@@ -362,8 +364,8 @@ void WriteExample(const std::string& directory) {
   InputsFile inputs;
   inputs.job_path = "job.yaml";
   write("inputs/job.yaml", std::string("api: poolmark/v1\n"));
-  inputs.inputs = {
-      {"job.yaml", *Sha256OfFile(JoinPath(directory, "inputs/job.yaml")), 17, "inputs/job.yaml"}};
+  inputs.inputs = {{"job.yaml", *Sha256OfFile(JoinPath(directory, "inputs/job.yaml")), 17, "inputs/job.yaml"},
+                   {"code.jsonl", std::string(64, 'a'), 100u << 20, ""}};  // too big to keep
   write(std::string(kInputsFile), Encode(inputs));
   write(std::string(kEventsFile),
         std::string("{\"sequence\":1,\"kind\":\"state\",\"state\":\"SUBMITTED\"}\n"

@@ -256,6 +256,25 @@ TEST_CASE("the measured line, per-GPU figures and captured reuse come out of one
   CHECK(repeat.figures.valid);
 }
 
+TEST_CASE("a cache's size that was read through an unconfirmed name holds the result back", "[I9]") {
+  const auto repeats = test::ExampleRepeats();
+  auto manifest = test::ExampleManifest();
+  const auto held = [&] {
+    std::string all;
+    for (const std::string& line : Summarize(test::ExampleJob(), manifest, repeats).held_back_by)
+      all += line + "\n";
+    return all;
+  };
+  const auto size = std::find_if(manifest.series.begin(), manifest.series.end(),
+                                 [](const auto& series) { return series.figure == "GPU KV capacity"; });
+  REQUIRE(size != manifest.series.end());
+  CHECK_THAT(held(), !Catch::Contains("cache_config_info"));
+  size->confirmed = false;
+  CHECK_THAT(held(), Catch::Contains("vllm:cache_config_info"));
+  manifest.series.erase(size);  // a manifest that does not name it confirms nothing either
+  CHECK_THAT(held(), Catch::Contains("vllm:cache_config_info"));
+}
+
 TEST_CASE("reuse is not measured where an engine was not read, and the result is held back", "[B4][B6][I9]") {
   auto repeats = test::ExampleRepeats();
   CHECK(Summarize(test::ExampleJob(), test::ExampleManifest(), repeats).publishable);

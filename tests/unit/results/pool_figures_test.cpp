@@ -40,6 +40,18 @@ TEST_CASE("an engine whose cache was not read leaves no smaller pool", "[E7][D5]
   CHECK(figures.working_set_ratio.reason() == "cand.engine-n2: its cache was not read");
 }
 
+TEST_CASE("KV bandwidth is what moved by the time in which it moved", "[E6]") {
+  RepeatFacts facts = test::ExampleRepeat("cand", 1).facts;
+  REQUIRE(facts.transfers.size() == 1);
+  facts.measured_to = facts.measured_from + 100;
+  facts.drain_end = facts.measured_to + 50;  // the counters were read after it
+  facts.transfers[0].bytes = 3e9;
+  facts.transfers[0].line_bits_per_second = 8e8;
+  const auto figures = FiguresOf(facts);
+  CHECK(*figures.kv_bytes_per_second == Approx(2e7));
+  CHECK(*figures.transfers.at(0).share_of_line == Approx(0.2));
+}
+
 TEST_CASE("a machine that reports no power leaves no better tokens per joule", "[E8]") {
   RepeatFacts facts = TwoEngines();
   CHECK(FiguresOf(facts).energy.tokens_per_joule.has_value());
