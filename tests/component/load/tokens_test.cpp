@@ -3,55 +3,27 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "common/base/json.h"
 #include "common/tokenizer/local.h"
 #include "tests/component/load/fixture.h"
 #include "tests/component/load/plans.h"
+#include "tests/component/load/sim_engine.h"
 #include "tests/support/shared_data.h"
 
 namespace poolmark::load::test {
 namespace {
 
 using poolmark::test::OneToken;
-using poolmark::test::Process;
 using poolmark::test::RawConnection;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
-
-// The simulated engine on a port of its own choice.
-class Engine {
- public:
-  explicit Engine(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> argv = {
-        std::string(POOLMARK_BIN_DIR) + "/poolmark-sim", "engine", "--port", "0", "--model", "sim"};
-    argv.insert(argv.end(), more.begin(), more.end());
-    process_ = std::make_unique<Process>(argv, dir_ / "engine");
-    for (int i = 0; i < 3000 && port_.empty(); ++i) {
-      const std::string out = process_->out();
-      constexpr std::string_view kWord = "listening 127.0.0.1:";
-      if (const size_t at = out.find(kWord);
-          at != std::string::npos && out.find('\n', at) != std::string::npos)
-        port_ = out.substr(at + kWord.size(), out.find('\n', at) - at - kWord.size());
-      if (port_.empty()) std::this_thread::sleep_for(milliseconds(10));
-    }
-    INFO(process_->out() << process_->err());
-    REQUIRE_FALSE(port_.empty());
-  }
-  std::string url() const { return "http://127.0.0.1:" + port_; }
-
- private:
-  TempDir dir_;
-  std::unique_ptr<Process> process_;
-  std::string port_;
-};
 
 }  // namespace
 
 TEST_CASE("quick runs send prompts of exactly the length asked for where an engine counts", "[live]") {
   if (NoProgram() || !FileExists(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim")) return;
-  Engine engine;
+  SimEngine engine;
   for (const char* api : {"chat", "completions"}) {
     for (const char* tokens : {"40", "777"}) {
       const TempDir dir;

@@ -1,0 +1,158 @@
+// The reuse that is sent is the reuse that is planned, request by request: what the simulated engine says it
+// had of each prompt in its cache against the plan of the workload, for every shape.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/base/json.h"
+#include "common/workload/reuse.h"
+#include "common/workload/source.h"
+#include "common/workload/spec.h"
+#include "tests/component/load/fixture.h"
+#include "tests/component/load/program.h"
+#include "tests/component/load/sim_engine.h"
+
+namespace poolmark::load::test {
+namespace {
+
+using poolmark::test::TempDir;
+
+constexpr uint32_t kBlock = 16;
+
+// One prompt after the other, so that the order in which they came is known; to a cache that holds them all.
+void CheckEach(const Json& workload, const Json& load, size_t requests) {
+  const SimEngine engine({"--gpu-cache-tokens", "2000000", "--block-size", std::to_string(kBlock),
+                          "--kv-bytes-per-token", "1", "--prefill-rate", "2000000", "--decode-step", "1ms"});
+  const TempDir dir;
+  Json sent = workload;
+  sent["model"] = "sim";
+  const Json plan = {{"schema_version", 1},
+                     {"urls", {engine.url()}},
+                     {"workload", sent},
+                     {"load", load},
+                     {"out", dir / "out"}};
+  REQUIRE(AtomicWriteFile(dir / "plan.json", *DumpJson(plan)).ok());
+  const Done done = Poolmark({"--plan", dir / "plan.json"});
+  INFO(workload.dump() << "\n" << done.out << done.err);
+  REQUIRE(done.code == 0);
+  auto records = ReadRecords(dir / "out/requests.jsonl.zst");
+  REQUIRE(records.ok());
+  REQUIRE(records->size() == requests);
+  std::sort(records->begin(), records->end(),
+            [](const RequestRecord& a, const RequestRecord& b) { return a.sent < b.sent; });
+
+  const auto spec = workload::ParseWorkload(sent);
+  REQUIRE(spec.ok());
+  const auto source = workload::OpenWorkload(*spec);
+  REQUIRE(source.ok());
+  std::vector<workload::Arrival> arrivals;
+  for (size_t i = 0; i < records->size(); ++i) {
+    const RequestRecord& record = (*records)[i];
+    if (i > 0) REQUIRE(record.sent > (*records)[i - 1].end);
+    arrivals.push_back(
+        {record.session, record.turn, Nanoseconds(record.sent), Nanoseconds(record.end), true});
+  }
+  workload::ReuseOptions options;
+  options.block_tokens = kBlock;
+  options.keep_each = true;
+  const workload::Reuse planned = workload::Analyse(**source, arrivals, options);
+  REQUIRE(planned.reusable_of.size() == records->size());
+  int64_t reused = 0;
+  for (size_t i = 0; i < records->size(); ++i) {
+    const RequestRecord& record = (*records)[i];
+    INFO("session " << record.session << " turn " << record.turn);
+    REQUIRE(record.outcome == Outcome::kOk);
+    CHECK(record.input_tokens == record.planned_input_tokens);
+    CHECK(record.cached_tokens == planned.reusable_of[i]);
+    reused += record.cached_tokens.value_or(0);
+  }
+  CHECK(reused == planned.reusable_tokens);
+  CHECK(reused > 0);
+}
+
+void CheckEach(const Json& workload, size_t requests) {
+  CheckEach(workload, {{"concurrency", 1}}, requests);
+}
+
+std::string WriteLines(const std::string& path, const std::vector<Json>& lines) {
+  std::string text;
+  for (const Json& line : lines) text += *DumpJson(line) + "\n";
+  REQUIRE(AtomicWriteFile(path, text).ok());
+  return path;
+}
+
+bool NoEngine() {
+  return NoProgram() || !FileExists(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim");
+}
+
+}  // namespace
+
+TEST_CASE("each prompt of a synthetic workload finds in the cache what was planned", "[B2][D3][live]") {
+  if (NoEngine()) return;
+  CheckEach({{"shape", "synthetic"},
+             {"sessions", 12},
+             {"groups", 3},
+             {"prefix", 200},
+             {"turns", 4},
+             {"input", 50},
+             {"growth", 30},
+             {"output", 20},
+             {"think", 0}},
+            48);
+}
+
+TEST_CASE("each prompt of users with one system prompt finds in the cache what was planned",
+          "[B2][D2][live]") {
+  if (NoEngine()) return;
+  CheckEach({{"shape", "shared-prompt"},
+             {"sessions", 6},
+             {"prefix", 300},
+             {"history", 100},
+             {"turns", 3},
+             {"input", 40},
+             {"output", 24}},
+            18);
+}
+
+TEST_CASE("each prompt of a trace finds in the cache what was planned", "[B2][D4][live]") {
+  if (NoEngine()) return;
+  const TempDir dir;
+  std::vector<Json> lines;
+  for (int i = 0; i < 12; ++i) {
+    const Json blocks = i % 4 == 3 ? Json{0, 1 + i % 3, 100 + i} : Json{0, 1 + i % 3, 7, 100 + i};
+    lines.push_back({{"timestamp", 400 * i},
+                     {"input_length", 512 * blocks.size() - 100},
+                     {"output_length", 160},
+                     {"hash_ids", blocks}});
+  }
+  CheckEach({{"shape", "trace"},
+             {"format", "mooncake"},
+             {"file", WriteLines(dir / "trace.jsonl", lines)},
+             {"token_scale", "1/8"}},
+            {{"speedup", 1}}, lines.size());
+}
+
+TEST_CASE("each prompt of recorded sessions finds in the cache what was planned", "[B2][D1][live]") {
+  if (NoEngine()) return;
+  const TempDir dir;
+  const auto request = [](double at, const Json& blocks, int more, int out) {
+    return Json{{"t", at},    {"type", "n"},        {"in", 64 * blocks.size() + more},
+                {"out", out}, {"hash_ids", blocks}, {"api_time", 0.1}};
+  };
+  std::vector<Json> sessions;
+  for (int s = 0; s < 4; ++s) {
+    Json requests = Json::array(), blocks = {0, 1, 2, 3, 4, 5};
+    for (int r = 0; r < 5; ++r) {
+      requests.push_back(request(r, blocks, 17, 10));
+      blocks.push_back(10 + r);
+    }
+    sessions.push_back({{"id", "s" + std::to_string(s)},
+                        {"block_size", 64},
+                        {"hash_id_scope", "local"},
+                        {"requests", requests}});
+  }
+  CheckEach({{"shape", "agentic"}, {"file", WriteLines(dir / "sessions.jsonl", sessions)}, {"think", "none"}},
+            20);
+}
+
+}  // namespace poolmark::load::test
