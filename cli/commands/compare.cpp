@@ -32,6 +32,7 @@ Result<int> Run(const Flags& flags) {
     std::cout << Printable(report::ComparisonText(comparison), true);
   }
   if (comparison.refused()) return 2;
+  if (comparison.damaged) return 3;
   const bool worse = std::any_of(comparison.comparisons.begin(), comparison.comparisons.end(),
                                  [](const auto& one) { return one.verdict == "worse"; });
   return flags.fail_on_worse && worse ? 1 : 0;
@@ -52,7 +53,10 @@ void AddCompare(CLI::App& app, int& exit_code) {
   compare->add_flag("--allow-machines", flags->allow_machines,
                     "Compare although machines, GPUs or networks differ");
   compare->add_flag("--fail-on-worse", flags->fail_on_worse, "Exit 1 when any figure is worse, for a gate");
-  compare->footer("Exit status: 0 compared, 1 worse (with --fail-on-worse), 2 refused.");
+  compare->footer(
+      "Exit status: 0 compared, 1 worse (with --fail-on-worse), 2 refused, 3 compared, but files of a "
+      "directory "
+      "are damaged or differ from what follows from them.");
   compare->callback([flags, &exit_code] {
     const auto result = Run(*flags);
     if (!result.ok())

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/base/json.h"
 #include "common/report/charts.h"
+#include "common/report/command_lines.h"
 #include "common/report/format.h"
 #include "common/results/comparisons.h"
 #include "common/results/summarize.h"
@@ -225,6 +227,29 @@ std::string BlockTokens(const Recomputed& job, const std::string& stack) {
   return "";
 }
 
+// With what the programs of two stacks were started, as far as the two jobs' lines differ.
+void CompareCommandLines(const Recomputed& first, const Recomputed& other, const std::string& left,
+                         const std::string& right, const std::string& name, Differences* differences) {
+  if (!first.directory.manifest || !other.directory.manifest) return;
+  auto a = CommandLines(*first.directory.manifest, left, first.directory.job.job_id);
+  auto b = CommandLines(*other.directory.manifest, right, other.directory.job.job_id);
+  std::set<std::string> roles;
+  for (const auto* lines : {&a, &b}) {
+    for (const auto& [role, words] : *lines) roles.insert(role);
+  }
+  for (const std::string& role : roles) {
+    const auto only = [](const std::set<std::string>& these, const std::set<std::string>& those) {
+      std::string out;
+      for (const std::string& word : these) {
+        if (!those.contains(word)) out += (out.empty() ? "" : " ") + word;
+      }
+      return out.empty() ? std::string("without them") : out;
+    };
+    differences->Same(name + "command line of " + role, only(a[role], b[role]), only(b[role], a[role]),
+                      false);
+  }
+}
+
 // Stacks may differ: that is what is compared. It is said in what.
 void CompareStacks(const Recomputed& first, const Recomputed& other, Differences* differences) {
   const auto find = [](const Recomputed& job, const std::string& name) -> const results::JobStack* {
@@ -245,6 +270,7 @@ void CompareStacks(const Recomputed& first, const Recomputed& other, Differences
     differences->Same(name + "engines", a->simulated ? "simulated" : "real",
                       b->simulated ? "simulated" : "real", false);
     differences->Same(name + "block tokens", BlockTokens(first, left), BlockTokens(other, right), false);
+    CompareCommandLines(first, other, left, right, name, differences);
   }
 }
 
@@ -327,6 +353,7 @@ Result<JobComparison> CompareDirectories(const std::vector<std::string>& directo
   std::vector<Recomputed> jobs;
   for (const std::string& directory : directories) {
     POOLMARK_ASSIGN_OR_RETURN(Recomputed job, Recompute(directory));
+    out.damaged = out.damaged || !job.problems.empty() || !job.differences.empty();
     for (const auto& problem : job.problems)
       out.notes.push_back(directory + ": " + problem.path + ": " + problem.message);
     if (!job.differences.empty())

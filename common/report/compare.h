@@ -32,6 +32,7 @@ struct JobComparison {
   std::vector<results::SummaryComparison> comparisons;  // `baseline` and `candidate` are "<job>:<stack>"
   std::vector<size_t> candidate_jobs;  // of each comparison, the place of the candidate in `jobs`
   std::vector<std::string> notes;
+  bool damaged = false;  // files of some directory are missing or changed, or figures do not follow from them
   bool refused() const;
 };
 

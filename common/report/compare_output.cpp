@@ -35,15 +35,14 @@ std::string ComparisonText(const JobComparison& comparison) {
   }
   out += rows.size() > 1 ? TextTable(rows) : "no pair of valid repeats\n";
   for (const auto& note : comparison.notes) out += "note: " + note + "\n";
+  if (comparison.damaged) out += "damaged: the notes name what is missing, was changed or does not follow\n";
   return out;
 }
 
 Result<std::string> ComparisonJson(const JobComparison& comparison) {
-  Json json = {{"directories", comparison.directories},
-               {"comparable", !comparison.refused()},
-               {"differs", Json::array()},
-               {"comparisons", Json::array()},
-               {"notes", comparison.notes}};
+  Json json = {{"directories", comparison.directories}, {"comparable", !comparison.refused()},
+               {"damaged", comparison.damaged},         {"differs", Json::array()},
+               {"comparisons", Json::array()},          {"notes", comparison.notes}};
   for (const auto& one : comparison.unlike)
     json["differs"].push_back({{"directory", one.directory},
                                {"what", one.what},

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/base/digest.h"
 #include "common/base/files.h"
@@ -82,20 +83,38 @@ class WorkloadCheck {
     const auto at = std::find_if(workloads.begin(), workloads.end(), [&](const auto& workload) {
       return workload.name == repeat.facts.point.workload;
     });
-    if (at == workloads.end() || at->options.empty()) return;
+    if (at == workloads.end()) return;  // told with the job's own files
+    if (at->options.empty())
+      return Unchecked(*at, "job.json does not say the settings of workload " + at->name);
     auto reuse = Measure(*at, repeat, std::move(sent));
     if (!reuse.ok()) {
-      // An input that was too big to keep has no name here.
-      if (reuse.status().code() != absl::StatusCode::kNotFound || !at->input.empty()) {
-        out_.problems.push_back({results::DirectoryOf(repeat), "the reusable share was not computed again: " +
-                                                                   std::string(reuse.status().message())});
-      }
+      // An input that was too big to keep has no name here; inputs.json says so of it.
+      if (reuse.status().code() == absl::StatusCode::kNotFound && at->input.empty())
+        return Unchecked(*at, WasTooBig() ? "" : "job.json does not name the input of workload " + at->name);
+      out_.problems.push_back({results::DirectoryOf(repeat), "the reusable share was not computed again: " +
+                                                                 std::string(reuse.status().message())});
       return;
     }
     again->facts.reuse = std::move(*reuse);
   }
 
  private:
+  // Once a workload. `problem`: empty where nothing is wrong, and the reader must know all the same.
+  void Unchecked(const results::JobWorkload& job, const std::string& problem) {
+    if (!told_.insert(job.name).second) return;
+    if (problem.empty()) {
+      out_.unchecked.push_back("the reusable share of workload " + job.name +
+                               ", whose input was too big to keep");
+    } else {
+      out_.problems.push_back(
+          {std::string(results::kJobFile), problem + ": the reusable share was not computed again"});
+    }
+  }
+  bool WasTooBig() const {
+    if (!directory_.inputs) return false;
+    const auto& inputs = directory_.inputs->inputs;
+    return std::any_of(inputs.begin(), inputs.end(), [](const auto& input) { return input.stored.empty(); });
+  }
   Result<results::ReuseFacts> Measure(const results::JobWorkload& job, const results::RepeatFile& repeat,
                                       std::vector<workload::SentRequest> sent) {
     results::WorkloadInput input{job.options, "", repeat.facts.point.level,
@@ -114,6 +133,7 @@ class WorkloadCheck {
 
   const results::Directory& directory_;
   Recomputed& out_;
+  std::set<std::string> told_;
 };
 
 // What the records of one repeat give, all in one reading of them.

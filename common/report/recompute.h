@@ -27,6 +27,8 @@ struct Recomputed {
   // By directory of the repeat: share of the pooled gaps between output events to seconds.
   std::map<std::string, std::vector<std::pair<double, double>>> gap_curves;
   std::vector<std::string> checked;  // what was recomputed, for the reader
+  // What could not be, though no file is damaged: an input that was too big to keep.
+  std::vector<std::string> unchecked;
 };
 
 inline constexpr size_t kMaxDifferences = 20;

@@ -1,4 +1,6 @@
 // Where the prompt tokens came from, and what was possible.
+#include <map>
+
 #include "common/report/chart_data.h"
 #include "common/report/charts.h"
 
@@ -85,18 +87,23 @@ Chart ReuseCurve(const ChartData& data, const std::string& level) {
   chart.y_title = "Share of prompt tokens";
   chart.y_unit = "share";
   chart.x_log = true;
-  for (const RepeatFile& repeat : data.all_repeats()) {
-    if (repeat.facts.point.workload != data.workload() || repeat.facts.point.level != level ||
-        repeat.facts.reuse.curve.empty())
-      continue;
+  // By the engines' block size, of which there is one as a rule; of a repeat that counts, if one does.
+  std::map<uint32_t, const RepeatFile*> by_block;
+  for (const auto& stack : data.stacks()) {
+    const RepeatFile* repeat = data.OneRepeat({stack, level});
+    if (repeat == nullptr || repeat->facts.reuse.curve.empty()) continue;
+    const RepeatFile*& known = by_block[repeat->facts.reuse.block_tokens];
+    if (known == nullptr || (!known->figures.valid && repeat->figures.valid)) known = repeat;
+  }
+  for (const auto& [block, repeat] : by_block) {
     Series series;
     series.label = "LRU cache of that size";
+    if (by_block.size() > 1) series.label += ", blocks of " + std::to_string(block);
     series.color = "soft";
-    for (const auto& [size, share] : repeat.facts.reuse.curve) {
+    for (const auto& [size, share] : repeat->facts.reuse.curve) {
       if (size > 0) series.points.emplace_back(size, share);
     }
     chart.series.push_back(std::move(series));
-    break;
   }
   for (const auto& stack : data.stacks()) {
     Series series;

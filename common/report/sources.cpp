@@ -6,6 +6,7 @@
 #include "common/report/drawing.h"
 #include "common/report/format.h"
 #include "common/report/sections.h"
+#include "common/report/text.h"
 
 namespace poolmark::report {
 
@@ -123,7 +124,7 @@ std::string FilesSection(const Recomputed& job) {
   out += Box("bad", "Files that could not be read or were changed", problems);
   out += Box("warn", "Stored figures that differ from what the files give", differences);
   if (problems.empty() && differences.empty())
-    out += "<p class=\"good\">Every stored figure and verdict follows from the files.</p>";
+    out += "<p class=\"good\">" + EscapeHtml(FollowsText(job)) + "</p>";
   return out;
 }
 

@@ -112,9 +112,15 @@ std::string ReportText(const Recomputed& job) {
   for (const auto& one : job.differences)
     out += "differs: " + one.file + ": " + one.path + " is " + one.stored + ", computed again " +
            one.computed + "\n";
-  if (job.problems.empty() && job.differences.empty())
-    out += "\nEvery stored figure and verdict follows from the files.\n";
+  if (job.problems.empty() && job.differences.empty()) out += "\n" + FollowsText(job) + "\n";
   return out;
+}
+
+std::string FollowsText(const Recomputed& job) {
+  std::string out = "Every stored figure and verdict follows from the files";
+  for (size_t i = 0; i < job.unchecked.size(); ++i)
+    out += (i == 0 ? ", except what was not computed again: " : "; ") + job.unchecked[i];
+  return out + ".";
 }
 
 Result<std::string> ReportJson(const Recomputed& job) {
@@ -123,7 +129,8 @@ Result<std::string> ReportJson(const Recomputed& job) {
   Json out = {{"summary", std::move(json)},
               {"problems", Json::array()},
               {"differences", Json::array()},
-              {"checked", job.checked}};
+              {"checked", job.checked},
+              {"unchecked", job.unchecked}};
   for (const auto& problem : job.problems)
     out["problems"].push_back({{"path", problem.path}, {"problem", problem.message}});
   for (const auto& one : job.differences)

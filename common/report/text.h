@@ -7,7 +7,9 @@
 namespace poolmark::report {
 
 std::string ReportText(const Recomputed& job);
-// {"summary": …, "problems": […], "differences": […]}.
+// What to say where no file is damaged and nothing differs; what was not computed again is named.
+std::string FollowsText(const Recomputed& job);
+// {"summary": …, "problems": […], "differences": […], "checked": […], "unchecked": […]}.
 Result<std::string> ReportJson(const Recomputed& job);
 
 }  // namespace poolmark::report

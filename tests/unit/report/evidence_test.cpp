@@ -8,6 +8,7 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/base/zstd_file.h"
+#include "common/report/command_lines.h"
 #include "common/report/compare.h"
 #include "common/report/html.h"
 #include "common/report/recompute.h"
@@ -340,6 +341,69 @@ TEST_CASE("a comparison names other kernels, systems, drivers and firmware", "[M
                          Catch::Contains("GPU driver: 550 / 550, 560"));
 }
 
+TEST_CASE("two jobs whose engines were started otherwise say in which words", "[E13]") {
+  Edited first, other;
+  const auto start = [](Edited* directory, const std::string& port, const std::string& blocks) {
+    directory->Edit("manifest.json", [&](Json& manifest) {
+      for (Json& engine : manifest["engines"])
+        engine["argv"] = {"serve",     "--host",   "10.0.0." + blocks, "--port", port,
+                          "--api-key", "k" + port, "--num-gpu-blocks", blocks};
+    });
+    (void)directory->Judged();
+  };
+  start(&first, "8000", "1");
+  start(&other, "8001", "1");
+  auto comparison = report::CompareDirectories({first.path(), other.path()}, {});
+  REQUIRE(comparison.ok());
+  for (const auto& one : comparison->unlike) CHECK_THAT(one.what, !Catch::Contains("command line"));
+  start(&other, "8001", "2");
+  comparison = report::CompareDirectories({first.path(), other.path()}, {});
+  REQUIRE(comparison.ok());
+  CHECK_FALSE(comparison->refused());
+  CHECK_THAT(report::ComparisonText(*comparison),
+             Catch::Contains("command line of engine is --num-gpu-blocks 2, in the first it is "
+                             "--num-gpu-blocks 1") &&
+                 !Catch::Contains("k8001") && !Catch::Contains("10.0.0"));
+}
+
+TEST_CASE("words of a command line that a job chooses anew do not count", "[E13]") {
+  using Words = std::set<std::string>;
+  const auto words = [](const std::vector<std::string>& argv) {
+    return report::WordsThatCount(argv, "job-7", "pooled");
+  };
+  CHECK(words({"engine", "--metrics-port", "90", "--kv-bytes-per-token", "256", "--hf-token=x", "-1"}) ==
+        Words{"engine", "--kv-bytes-per-token 256", "-1"});
+  CHECK(words({"--store", "redis://store.example:6379/0", "--peers", "10.1.2.3:80,10.1.2.4:81"}) ==
+        Words{"--store redis://store.example:PORT/0", "--peers ADDRESS:PORT,ADDRESS:PORT"});
+  CHECK(words({"--prefix", "poolmark-job-7-pooled", "--dir", "/var/lib/a/job-7/kv", "--ratio", "1:2"}) ==
+        Words{"--prefix poolmark-JOB-STACK", "--dir JOB/kv", "--ratio 1:2"});
+  CHECK(words({"--kv", R"({"kv_port": 14579, "auth_key":"open", "rank":3})", "--version", "1.2.3.4.5"}) ==
+        Words{R"(--kv {"kv_port": PORT, "auth_key":"SECRET", "rank":3})", "--version 1.2.3.4.5"});
+  CHECK(words({"--", "-", "--a=", "\":", "\"key\":\""}).size() == 4);
+}
+
+TEST_CASE("a reusable share that was not computed again is named", "[I8]") {
+  const auto judged = [](const std::function<void(Edited*)>& edit) {
+    Edited directory;
+    edit(&directory);
+    const auto job = directory.Judged();
+    return report::ReportText(job) + *report::ReportJson(job);
+  };
+  CHECK_THAT(judged([](Edited*) {}),
+             Catch::Contains("follows from the files, except what was not computed again: the reusable share "
+                             "of workload code, whose input was too big to keep.") &&
+                 Catch::Contains("unchecked"));
+  CHECK_THAT(judged([](Edited* directory) {
+               directory->Edit("job.json", [](Json& job) { job["workloads"][0]["options"] = ""; });
+             }),
+             Catch::Contains("file: job.json: job.json does not say the settings of workload code") &&
+                 !Catch::Contains("Every stored figure"));
+  CHECK_THAT(judged([](Edited* directory) {
+               directory->Edit("inputs.json", [](Json& inputs) { inputs["inputs"].erase(1); });
+             }),
+             Catch::Contains("file: job.json: job.json does not name the input of workload code"));
+}
+
 TEST_CASE("a comparison says which of its directories do not follow from their files", "[I8]") {
   Edited good, edited;
   (void)good.Judged();
@@ -351,5 +415,7 @@ TEST_CASE("a comparison says which of its directories do not follow from their f
   std::string notes;
   for (const std::string& note : comparison->notes) notes += note + "\n";
   CHECK_THAT(notes, Catch::Contains(edited.path()) && Catch::Contains("do not follow from the files"));
+  CHECK(comparison->damaged);
+  CHECK_THAT(report::ComparisonText(*comparison), Catch::Contains("damaged: "));
   CHECK(comparison->jobs.at(1).points.at(1).repeats.at(1).valid == false);
 }
