@@ -345,9 +345,11 @@ TEST_CASE("two jobs whose engines were started otherwise say in which words", "[
   Edited first, other;
   const auto start = [](Edited* directory, const std::string& port, const std::string& blocks) {
     directory->Edit("manifest.json", [&](Json& manifest) {
-      for (Json& engine : manifest["engines"])
+      for (Json& engine : manifest["engines"]) {
+        engine["role"] = "engine";
         engine["argv"] = {"serve",     "--host",   "10.0.0." + blocks, "--port", port,
                           "--api-key", "k" + port, "--num-gpu-blocks", blocks};
+      }
     });
     (void)directory->Judged();
   };
@@ -399,7 +401,7 @@ TEST_CASE("a reusable share that was not computed again is named", "[I8]") {
              Catch::Contains("file: job.json: job.json does not say the settings of workload code") &&
                  !Catch::Contains("Every stored figure"));
   CHECK_THAT(judged([](Edited* directory) {
-               directory->Edit("inputs.json", [](Json& inputs) { inputs["inputs"].erase(1); });
+               directory->Edit("inputs/inputs.json", [](Json& inputs) { inputs["inputs"].erase(1); });
              }),
              Catch::Contains("file: job.json: job.json does not name the input of workload code"));
 }
