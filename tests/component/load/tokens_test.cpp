@@ -131,7 +131,7 @@ TEST_CASE("a server that counts otherwise than was said to be exact is told", "[
 
 TEST_CASE("a plan's results say how its prompts got their lengths", "[live]") {
   if (NoProgram() || !FileExists(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim")) return;
-  Engine engine;
+  SimEngine engine;
   TokenServer server({.tokens = 1});
   const TempDir dir;
   Json text = Synthetic(4), chat = Synthetic(4);
