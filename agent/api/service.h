@@ -70,6 +70,8 @@ class AgentService final : public AgentServiceBase {
   FactsContext MakeFactsContext();
   Status StartOne(const v1::StartProcessRequest& request, v1::StartProcessResponse* response);
   Status MakeDirectories(ActiveRun& run, const v1::ProcessSpec& spec);
+  // Does this machine let the job use this (CheckPlan.executables), and is it here?
+  Status MayUse(const ActiveRun& run, const std::string& wanted);
   Status WriteFiles(ActiveRun& run, const v1::ProcessSpec& spec);
   Status TearDownRun(std::shared_ptr<ActiveRun> run, const v1::TeardownRequest& request,
                      rpc::Outbox<v1::TeardownResponse>& out, v1::TeardownResponse* last);

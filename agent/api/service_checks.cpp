@@ -1,8 +1,10 @@
 // Preflight on this machine: checks and line-rate measurements, by agent/checks.
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "agent/api/convert.h"
 #include "agent/api/service.h"
 #include "agent/checks/checks.h"
+#include "agent/guard/container_client.h"
 #include "common/rpc/status.h"
 
 namespace poolmark::agent {
@@ -22,7 +24,42 @@ std::vector<std::string> Leftovers(Runs& runs, const std::string& current_run) {
   return lines;
 }
 
+// Is the image here? Asks the engine as its client does for a start: it must answer, too.
+Status CheckImage(Spawner& spawner, const std::string& client, const std::string& tool,
+                  const std::string& image) {
+  Command command;
+  command.argv = {client, "image", "inspect", "--format", "{{.Id}}", image};
+  for (const std::string& word : guard::ClientVariables()) {
+    const size_t equals = word.find('=');
+    command.env[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+  POOLMARK_ASSIGN_OR_RETURN(CommandOutput output, RunCommand(spawner, command, std::chrono::seconds(20)));
+  if (output.ok()) return absl::OkStatus();
+  return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "no_image", image, Describe(command, output),
+                        absl::StrCat("on this machine: ", tool, " pull ", image,
+                                     " (during the launch it would count as the engine's start)")});
+}
+
 }  // namespace
+
+Status AgentService::MayUse(const ActiveRun& run, const std::string& wanted) {
+  POOLMARK_ASSIGN_OR_RETURN(auto allow, process::AllowList::Load(runs_->config().allow_file));
+  const std::vector<std::string> words = absl::StrSplit(wanted, absl::MaxSplits(' ', 2));
+  if (words.size() == 3 && words[0] == "image") {
+    POOLMARK_RETURN_IF_ERROR(allow.Image(words[2]));
+    POOLMARK_ASSIGN_OR_RETURN(const std::string client, allow.ContainerTool(words[1]));
+    return CheckImage(*spawner_, client, words[1], words[2]);
+  }
+  if (words.size() > 1 && words[0] == "mount") {
+    process::LaunchPlace place;
+    place.work_dir = run.info().work_dir;
+    place.uid = runs_->uid();
+    place.gid = runs_->gid();
+    return process::CheckedMount(wanted.substr(words[0].size() + 1), place, allow).status();
+  }
+  if (words.size() > 1 && words[0] == "device") return allow.Device(wanted.substr(words[0].size() + 1));
+  return allow.Executable(wanted).status();
+}
 
 grpc::ServerWriteReactor<v1::RunChecksResponse>* AgentService::RunChecks(
     grpc::CallbackServerContext* context, const v1::RunChecksRequest* request) {
@@ -32,10 +69,7 @@ grpc::ServerWriteReactor<v1::RunChecksResponse>* AgentService::RunChecks(
         CheckContext checks;
         checks.machine = runs_->config().machine;
         checks.facts = MakeFactsContext();
-        checks.executable_allowed = [this](const std::string& executable) -> Status {
-          POOLMARK_ASSIGN_OR_RETURN(auto allow, process::AllowList::Load(runs_->config().allow_file));
-          return allow.Executable(executable).status();
-        };
+        checks.executable_allowed = [this, run](const std::string& wanted) { return MayUse(*run, wanted); };
         checks.secret = [this](const std::string& name) { return secrets_.Get(name); };
         checks.all_secret_values = [this] { return secrets_.AllValues(); };
         checks.job_pids = [run] {

@@ -141,24 +141,8 @@ class ContainerBackend final : public Backend {
   static Status AddMounts(const LaunchSpec& spec, const LaunchPlace& place, const AllowList& allow,
                           std::vector<std::string>* argv) {
     for (const std::string& mount : spec.mounts) {
-      std::vector<std::string> parts = absl::StrSplit(mount, ':');
-      bool form = (parts.size() == 2 || (parts.size() == 3 && (parts[2] == "ro" || parts[2] == "rw"))) &&
-                  absl::StartsWith(parts[1], "/");
-      if (!form)
-        return InvalidInput(spec.id, absl::StrCat("mount '", mount, "'"),
-                            "write source:target or source:target:ro");
-      // The work directory lies where only the agent can exchange it. Below it engines could put a link to
-      // anywhere in the place of what the container client then mounts, as root and after our look.
-      if (parts[0] != place.work_dir) {
-        if (absl::StartsWith(parts[0], place.work_dir + "/")) {
-          return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "not_allowed", spec.id,
-                                absl::StrCat("mount '", mount, "' is of a part of the work directory"),
-                                absl::StrCat("the container has the whole of it already, at ", place.work_dir,
-                                             ": name the file there")});
-        }
-        POOLMARK_ASSIGN_OR_RETURN(parts[0], allow.Mount(parts[0], place.uid, place.gid));
-      }
-      argv->insert(argv->end(), {"--volume", absl::StrJoin(parts, ":")});
+      POOLMARK_ASSIGN_OR_RETURN(std::string checked, CheckedMount(mount, place, allow));
+      argv->insert(argv->end(), {"--volume", std::move(checked)});
     }
     return absl::OkStatus();
   }
@@ -191,6 +175,27 @@ class ContainerBackend final : public Backend {
 };
 
 }  // namespace
+
+Result<std::string> CheckedMount(const std::string& mount, const LaunchPlace& place, const AllowList& allow) {
+  std::vector<std::string> parts = absl::StrSplit(mount, ':');
+  const bool form = (parts.size() == 2 || (parts.size() == 3 && (parts[2] == "ro" || parts[2] == "rw"))) &&
+                    absl::StartsWith(parts[1], "/");
+  if (!form)
+    return InvalidInput("mounts", absl::StrCat("mount '", mount, "'"),
+                        "write source:target or source:target:ro");
+  // The work directory lies where only the agent can exchange it. Below it engines could put a link to
+  // anywhere in the place of what the container client then mounts, as root and after our look.
+  if (parts[0] != place.work_dir) {
+    if (absl::StartsWith(parts[0], place.work_dir + "/")) {
+      return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "not_allowed", "mounts",
+                            absl::StrCat("mount '", mount, "' is of a part of the work directory"),
+                            absl::StrCat("the container has the whole of it already, at ", place.work_dir,
+                                         ": name the file there")});
+    }
+    POOLMARK_ASSIGN_OR_RETURN(parts[0], allow.Mount(parts[0], place.uid, place.gid));
+  }
+  return absl::StrJoin(parts, ":");
+}
 
 bool HasProgress(const std::string& role) {
   return role == "load" || role == "quality";

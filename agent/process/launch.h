@@ -55,6 +55,9 @@ class Backend {
 };
 std::unique_ptr<Backend> MakeBackend(BackendKind kind);
 
+// "source:target[:ro]" as it may be given to a container client: the source is an allowed place, or the job's
+// whole work directory, and its links are resolved. Also asked before anything is started.
+Result<std::string> CheckedMount(const std::string& mount, const LaunchPlace& place, const AllowList& allow);
 // Standard output is a progress stream of its own for these roles.
 bool HasProgress(const std::string& role);
 

@@ -206,6 +206,17 @@ class Planner {
     }
   }
 
+  // What the agent's allow-list is asked for a container, in its own words (agent.proto,
+  // CheckPlan.executables).
+  static void AddContainer(const v1::ProcessSpec& spec, std::set<std::string>* wanted) {
+    const char* tool = spec.backend() == v1::BACKEND_PODMAN ? "podman" : "docker";
+    wanted->insert(absl::StrCat("image ", tool, " ", spec.image()));
+    for (const std::string& mount : spec.mounts()) wanted->insert(absl::StrCat("mount ", mount));
+    for (const std::string& device : spec.devices()) wanted->insert(absl::StrCat("device ", device));
+    if (spec.gpus_size() > 0 && spec.gpu_vendor() == "amd")
+      wanted->insert({"device /dev/kfd", "device /dev/dri"});
+  }
+
   void MakeChecks(Plan* plan) {
     bool loopback = std::all_of(machines_.begin(), machines_.end(), [](const PoolMachine& m) {
       return m.address.rfind("127.", 0) == 0 || m.address == "::1" || m.address == "localhost";
@@ -223,7 +234,10 @@ class Planner {
           ports.insert(process.spec.ports().begin(), process.spec.ports().end());
           if (process.public_relay)
             for (uint32_t port : process.spec.ports()) check.add_relay_ports(port);
-          if (!process.spec.executable().empty()) executables.insert(process.spec.executable());
+          // In a container it is the image's.
+          if (!process.spec.executable().empty() && process.spec.image().empty())
+            executables.insert(process.spec.executable());
+          if (!process.spec.image().empty()) AddContainer(process.spec, &executables);
           for (const auto& [variable, secret] : process.spec.secrets()) secrets.insert(secret);
           host += process.host_tier_bytes;
           disk += process.disk_tier_bytes;

@@ -35,6 +35,8 @@ TAKEN = {"docker": "docker: Error response from daemon: Conflict. The container 
                    "container to be able to reuse that name: that name is already in use\n"}
 NO_IMAGE = {"docker": "Unable to find image '{name}' locally\n", "podman": "Error: short-name \"{name}\" did not resolve to an alias\n"}
 
+NO_SUCH_IMAGE = {"docker": "Error response from daemon: No such image: {name}\n", "podman": "Error: {name}: image not known\n"}
+
 
 class FakeEngine:
     def __init__(self, directory, images, dialect="docker"):
@@ -92,6 +94,12 @@ class FakeEngine:
                 self.calls.append(argv)
             if argv[0] == "run":
                 self._run(argv[1:], request, requests, say)
+            elif argv[:2] == ["image", "inspect"]:
+                if argv[-1] in self.images:
+                    say(out="sha256:0123\n")
+                    return say(exit=0)
+                say(out=NO_SUCH_IMAGE[self.dialect].format(name=argv[-1]), error=1)
+                say(exit=1 if self.dialect == "docker" else 125)
             elif argv[0] == "inspect":
                 container = self.containers.get(argv[-1])
                 if container is None:
