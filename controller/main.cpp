@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <set>
 
 #include "common/base/digest.h"
 #include "common/base/log.h"
@@ -134,6 +135,24 @@ void AddToken(CLI::App& app, std::string& state, int& exit_code) {
   });
 }
 
+// Whoever revokes a stolen certificate must not believe it done when the name was mistyped.
+poolmark::Status NothingRevoked(const poolmark::controller::Authority& authority, bool machine,
+                                const std::string& name) {
+  POOLMARK_ASSIGN_OR_RETURN(auto issued, authority.Issued());
+  std::set<std::string> names;
+  for (const auto& certificate : issued) {
+    if (certificate.role == poolmark::rpc::Role::kController ||
+        (certificate.role == poolmark::rpc::Role::kAgent) != machine)
+      continue;
+    if (certificate.name == name) return absl::OkStatus();  // all were revoked or have expired
+    names.insert(certificate.name);
+  }
+  std::string known;
+  for (const std::string& one : names) known += (known.empty() ? "" : ", ") + one;
+  return poolmark::NotFound(machine ? "--machine" : "--user", "this CA has signed nothing for '" + name + "'",
+                            known.empty() ? "'cert list' shows all" : "there are: " + known.substr(0, 2000));
+}
+
 void AddCertificates(CLI::App& app, std::string& state, int& exit_code) {
   CLI::App* certificates = app.add_subcommand("cert", "Certificates that this CA has signed");
   certificates->require_subcommand(1);
@@ -170,7 +189,11 @@ void AddCertificates(CLI::App& app, std::string& state, int& exit_code) {
     const bool is_machine = !options->machine.empty();
     auto count = (*authority)->Revoke(is_machine, is_machine ? options->machine : options->user);
     exit_code = Report(count.status());
-    if (count.ok()) std::cout << *count << " certificates revoked\n";
+    if (!count.ok()) return;
+    std::cout << *count << " certificates revoked\n";
+    if (*count == 0)
+      exit_code =
+          Report(NothingRevoked(**authority, is_machine, is_machine ? options->machine : options->user));
   });
 }
 

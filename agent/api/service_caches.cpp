@@ -31,7 +31,9 @@ constexpr Nanoseconds kDefaultTimeout = std::chrono::seconds(10);
 
 // 127.0.0.0/8, ::1 and the machine's own addresses; names are not resolved beyond "localhost".
 bool IsOwnAddress(const std::string& host) {
-  if (host == "localhost" || absl::StartsWith(host, "127.") || host == "::1") return true;
+  if (host == "localhost" || host == "::1") return true;
+  in_addr address{};  // whole: "127.example.org" is a name of somebody's
+  if (inet_pton(AF_INET, host.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24) == 127) return true;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return false;
   std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, freeifaddrs);

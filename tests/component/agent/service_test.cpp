@@ -73,6 +73,10 @@ TEST_CASE("a process is started, gets ready, answers probes and is torn down wit
   CHECK(fixture.Probe("GET", "http://127.0.0.1:" + std::to_string(fixture.controller->port()) + "/")
             .failure()
             .find("is no port of job") != std::string::npos);
+  // A name that only begins like a loopback address is looked up nowhere.
+  CHECK(fixture.Probe("GET", "http://127.evil.example:" + std::to_string(port) + "/")
+            .failure()
+            .find("no address of this machine") != std::string::npos);
   CHECK(fixture.Probe("GET", "http://192.0.2.1:" + std::to_string(port) + "/")
             .failure()
             .find("no address of this machine") != std::string::npos);
@@ -441,6 +445,61 @@ TEST_CASE("preflight checks of this machine come one by one, and leftovers of ru
   CHECK(results["executables"].ShortDebugString().find("vllm: ") != std::string::npos);
   CHECK(results["secrets"].outcome() == v1::OUTCOME_FAIL);
   CHECK(results["ports_free"].outcome() == v1::OUTCOME_SKIPPED);  // the plan names none
+}
+
+TEST_CASE("what containers need is looked at before anything is started", "[C25][recorded]") {
+  AgentFixture fixture;
+  // The client's side of an engine that has one image (words and exit codes of docker 28.2.2).
+  const std::string client = fixture.dir / "docker";
+  REQUIRE(AtomicWriteFile(
+              client,
+              "#!/bin/sh\n[ \"$1 $2\" = 'image inspect' ] || exit 64\n"
+              "case \"$5\" in vllm@sha256:aa) echo sha256:bb;; *) echo \"Error response from daemon: No "
+              "such image: $5\" >&2; exit 1;; esac\n",
+              0755)
+              .ok());
+  REQUIRE(MakeDirs(fixture.dir / "models/llama").ok());
+  REQUIRE(symlink("/", (fixture.dir / "models/x").c_str()) == 0);
+  fixture.Allow("version: 1\nimages: [vllm@sha256:aa, vllm@sha256:cc]\ncontainers: {docker: " + client +
+                "}\nmounts: [" + (fixture.dir / "models") + "]\ndevices: [/dev/kfd]\n");
+  fixture.StartAgent();
+  REQUIRE(fixture.Acquire().ok());
+  const std::string work = fixture.Config().work_dir + "/" + fixture.Lease().job_id();
+  auto check = [&](const std::string& wanted) {
+    v1::RunChecksRequest request;
+    *request.mutable_lease() = fixture.Lease();
+    request.mutable_plan()->add_executables(wanted);
+    request.add_only("executables");
+    v1::CheckResult result;
+    Status status = rpc::ReadStream<v1::RunChecksResponse>(
+        [&](grpc::ClientContext* context) { return fixture.stub->RunChecks(context, request); }, 60s, {},
+        [&](v1::RunChecksResponse& message) {
+          if (message.has_result()) result = message.result();
+          return true;
+        });
+    INFO(status);
+    REQUIRE(status.ok());
+    return result;
+  };
+  auto passes = [&](const std::string& wanted) {
+    const v1::CheckResult result = check(wanted);
+    UNSCOPED_INFO(result.ShortDebugString());
+    return result.outcome() == v1::OUTCOME_PASS;
+  };
+  const std::string models = fixture.dir / "models";
+  CHECK(passes("image docker vllm@sha256:aa"));
+  CHECK(passes("mount " + models + "/llama:/models:ro"));
+  CHECK(passes("mount " + work + ":/work"));
+  CHECK(passes("device /dev/kfd"));
+  CHECK_FALSE(passes("mount " + models + "/x:/host"));
+  CHECK_FALSE(passes("mount " + work + "/x:/host"));
+  CHECK_FALSE(passes("device /dev/sda"));
+  CHECK_FALSE(passes("image podman vllm@sha256:aa"));
+  CHECK_FALSE(passes("image docker vllm@sha256:dd"));
+  const v1::CheckResult absent = check("image docker vllm@sha256:cc");
+  CHECK(absent.outcome() == v1::OUTCOME_FAIL);
+  CHECK(absent.hint().find("docker pull vllm@sha256:cc") != std::string::npos);
+  CHECK(absent.evidence().find("No such image") != std::string::npos);
 }
 
 TEST_CASE("a machine is sampled while the load runs, and the stream ends with the sampling",
