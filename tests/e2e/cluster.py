@@ -116,6 +116,16 @@ class Cluster:
             self.__exit__(*sys.exc_info())
             raise
 
+    def sanitized(self):
+        """What sanitizers of the build said, of every program that ran here: a finding is a failure, whatever else went well."""
+        found = []
+        for path in self.directory.rglob("*"):
+            with contextlib.suppress(OSError):  # a guard may still be removing
+                if path.is_file() and (path.suffix == ".log" or path.parent.parent.name == "logs"):
+                    found += [f"{path.name}: {line}" for line in path.read_text(errors="replace").splitlines()
+                              if "Sanitizer" in line or "runtime error:" in line]
+        return found[:20]
+
     def __exit__(self, kind, *_):
         if kind is not None:
             for daemon in [self.controller, *self.agents.values()]:
@@ -129,10 +139,14 @@ class Cluster:
                     daemon.kill(signal.SIGTERM)
                 with contextlib.suppress(Exception):
                     daemon.kill()
+        findings = self.sanitized()
+        print("".join(f"--- {line}\n" for line in findings), end="", file=sys.stderr)
         if self.keep:
             print("kept: " + str(self.directory))
         else:
             shutil.rmtree(self.directory, ignore_errors=True)
+        if findings and kind is None:
+            raise AssertionError("a sanitizer found something: " + findings[0])
         return False
 
     def start(self):
