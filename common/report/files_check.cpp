@@ -152,6 +152,10 @@ void CheckWindow(const results::RepeatFacts& facts, const load::Recomputed& load
   same("facts.measured_to", facts.measured_to, load.window.end);
   same("facts.load_seconds", facts.load_seconds, load.window.load_end);
   same("facts.drain_end", facts.drain_end, load.window.total_end);
+  const auto says = [](bool value) { return value ? "true" : "false"; };
+  if (facts.client_limited != load.summary.client_limited)
+    differences->push_back(
+        {file, "facts.client_limited", says(facts.client_limited), says(load.summary.client_limited)});
 }
 
 }  // namespace

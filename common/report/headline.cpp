@@ -120,6 +120,7 @@ std::string StateCell(const SummaryPoint& point) {
   std::string out = point.valid ? Badge("valid", "good") : Badge("invalid", "bad");
   if (point.preliminary) out += " " + Badge("preliminary", "warn");
   if (point.simulated) out += " " + Badge("simulated", "warn");
+  if (point.client_limited) out += " " + Badge("client too slow: latencies marked *", "bad");
   std::set<std::string> reasons;
   for (const auto& repeat : point.repeats) {
     for (const auto& reason : repeat.reasons)

@@ -117,6 +117,14 @@ std::string Table(const std::string& label, const std::vector<std::string>& head
   return out + "</tbody></table></div>\n";
 }
 
+bool IsMarked(const SummaryPoint& point, const std::string& figure) {
+  if (!point.client_limited) return false;
+  for (const char* of : {"ttft_", "tpot_", "itl_", "latency_", "goodput"}) {
+    if (figure.starts_with(of)) return true;
+  }
+  return false;
+}
+
 std::string PointTable(const SummaryPoint& point) {
   std::vector<std::string> head = {"Measure", point.diagnostic ? "Diagnostic" : "Mean ± 95 %",
                                    "Repeats that count"};
@@ -133,17 +141,21 @@ std::string PointTable(const SummaryPoint& point) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& name : names) {
     const SummaryFigure& figure = point.figures.at(name);
-    std::vector<std::string> row = {EscapeHtml(results::TitleOf(name, point.engine_cache)),
-                                    FigureCell(figure), std::to_string(figure.n)};
+    std::vector<std::string> row = {
+        EscapeHtml(results::TitleOf(name, point.engine_cache) + (IsMarked(point, name) ? " *" : "")),
+        FigureCell(figure), std::to_string(figure.n)};
     for (const auto& value : figure.repeats)
       row.push_back(value.has_value()
                         ? EscapeHtml(FormatValue(*value, figure.unit))
                         : "<span class=\"none\" title=\"" + EscapeHtml(value.reason()) + "\">–</span>");
     rows.push_back(std::move(row));
   }
-  return Table(
-      "Measures of " + point.point.stack + ", " + point.point.workload + ", " + LevelTitle(point.point.level),
-      head, rows, point.diagnostic ? "diagnostic" : "");
+  const std::string mark = point.client_limited ? "<p class=\"soft\">* includes the load generator's own "
+                                                  "delay: its machine was too slow for the load.</p>"
+                                                : "";
+  return mark + Table("Measures of " + point.point.stack + ", " + point.point.workload + ", " +
+                          LevelTitle(point.point.level),
+                      head, rows, point.diagnostic ? "diagnostic" : "");
 }
 
 std::string ComparisonSection(const results::SummaryFile& summary) {

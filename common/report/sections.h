@@ -19,6 +19,8 @@ std::string Box(const std::string& style, const std::string& title, const std::v
 std::string Table(const std::string& label, const std::vector<std::string>& head,
                   const std::vector<std::vector<std::string>>& rows, const std::string& style = "");
 
+// Whether the figure includes the load generator's own delay: `*` in tables.
+bool IsMarked(const results::SummaryPoint& point, const std::string& figure);
 std::string PointTable(const results::SummaryPoint& point);
 std::string ComparisonSection(const results::SummaryFile& summary);
 // Nothing where no stack compresses KV.

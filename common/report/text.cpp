@@ -6,6 +6,7 @@
 #include "common/base/json.h"
 #include "common/report/charts.h"
 #include "common/report/format.h"
+#include "common/report/sections.h"
 #include "common/results/figures.h"
 
 namespace poolmark::report {
@@ -15,7 +16,8 @@ using results::SummaryPoint;
 
 std::string FigureText(const SummaryPoint& point, const std::string& name) {
   const auto at = point.figures.find(name);
-  return at == point.figures.end() ? "–" : FormatInterval(at->second);
+  if (at == point.figures.end()) return "–";
+  return FormatInterval(at->second) + (IsMarked(point, name) ? " *" : "");
 }
 
 std::string VerdictText(const std::string& verdict) {
@@ -74,6 +76,9 @@ std::string ReportText(const Recomputed& job) {
                       FigureText(point, "reused"), FigureText(point, "reuse_captured")});
     }
     out += "\n" + TextTable(rows);
+    if (std::any_of(summary.points.begin(), summary.points.end(),
+                    [](const SummaryPoint& point) { return point.client_limited; }))
+      out += "* includes the load generator's own delay: its machine was too slow for the load\n";
     const auto own = std::count_if(summary.points.begin(), summary.points.end(),
                                    [](const SummaryPoint& point) { return point.engine_cache; });
     const bool all = own == static_cast<std::ptrdiff_t>(summary.points.size());

@@ -308,7 +308,10 @@ void RequestOf(const load::RequestRecord& record, stats::RequestFacts* facts) {
   out.sent = Seconds(record.sent);
   out.start = Seconds(record.intended.value_or(record.sent));
   out.end = Seconds(record.end);
-  if (record.intended) out.sent_late = Seconds(record.sent) - Seconds(*record.intended);
+  // As the load's own schedule error: what the connection's set-up took is told apart.
+  if (record.intended)
+    out.sent_late =
+        Seconds(std::max<int64_t>(0, record.started - *record.intended - record.connect.value_or(0)));
   if (record.first_output) out.first_output = Seconds(*record.first_output);
   if (record.last_output) out.last_output = Seconds(*record.last_output);
   if (record.first_output && record.kernel_first_output) {

@@ -112,6 +112,7 @@ void Fields(V& visit, S& value) {
   visit("measured_to", value.measured_to);
   visit("drain_end", value.drain_end);
   visit("ran_out_of_sessions", value.ran_out_of_sessions);
+  visit("client_limited", value.client_limited);
   visit("gpus", value.gpus);
   visit("slos", value.slos);
   visit("engines", value.engines);

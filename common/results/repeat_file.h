@@ -95,6 +95,8 @@ struct RepeatFacts {
   double measured_from = 0, measured_to = 0;
   double drain_end = 0;
   bool ran_out_of_sessions = false;
+  // The load's own machine was too slow for it: latencies include the load generator's delay.
+  bool client_limited = false;
   uint64_t gpus = 0;  // of all engines; 0: none
   std::vector<stats::Slo> slos;
   std::vector<stats::EngineFacts> engines;

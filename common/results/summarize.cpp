@@ -79,6 +79,7 @@ SummaryPoint PointOf(const ManifestFile& manifest, const std::vector<const Repea
   // What weakens the figures, not what weakened a repeat that is left out of them.
   for (size_t i = 0; i < repeats.size(); ++i) {
     if (!counts[i]) continue;
+    out.client_limited = out.client_limited || repeats[i]->facts.client_limited;
     AddOnce(repeats[i]->figures.warnings, &out.warnings);
     AddOnce(repeats[i]->figures.notes, &out.notes);
   }

@@ -45,6 +45,7 @@ void Fields(V& visit, S& value) {
   visit("valid", value.valid);
   visit("preliminary", value.preliminary);
   visit("diagnostic", value.diagnostic);
+  visit("client_limited", value.client_limited);
   visit("figures", value.figures);
   visit("repeats", value.repeats);
   visit("warnings", value.warnings);

@@ -39,9 +39,10 @@ struct SummaryPoint {
   bool engine_cache =
       false;  // engines without a GPU: `source_gpu` and `gpu_kv_*` are of their own caches (M7)
   std::string measured_line;
-  bool valid = false;                            // at least one valid repeat
-  bool preliminary = false;                      // valid, with fewer than three valid repeats
-  bool diagnostic = false;                       // the figures are of invalid repeats
+  bool valid = false;           // at least one valid repeat
+  bool preliminary = false;     // valid, with fewer than three valid repeats
+  bool diagnostic = false;      // the figures are of invalid repeats
+  bool client_limited = false;  // of a repeat that counts: latencies include the load generator's own delay
   std::map<std::string, SummaryFigure> figures;  // docs/result-files.md lists the names
   std::vector<SummaryRepeat> repeats;
   std::vector<std::string> warnings;  // of its repeats, each once

@@ -66,7 +66,7 @@ void RequestAccumulator::Add(const RequestFacts& request) {
   if (tpot) tpot_.push_back(*tpot);
   // One output token: there is no time per output token to miss the limit with.
   if (ttft) pairs_.emplace_back(static_cast<float>(*ttft), static_cast<float>(tpot.value_or(0)));
-  latency_.push_back(request.end - request.start);
+  if (request.last_output) latency_.push_back(*request.last_output - request.start);
   if (request.lateness) lateness_.push_back(*request.lateness);
   for (size_t i = 1; i < request.events.size(); ++i) {
     itl_.push_back(static_cast<float>(request.events[i].first - request.events[i - 1].first));

@@ -19,7 +19,7 @@ struct RequestFacts {
   double end = 0;
   std::optional<double> first_output, last_output;
   std::optional<double> lateness;   // the program saw it later than the kernel
-  std::optional<double> sent_late;  // actual send after the scheduled one
+  std::optional<double> sent_late;  // begun after its schedule, without the set-up of its connection
   int64_t input_tokens = -1;        // -1: the engine sent no usage
   int64_t cached_tokens = -1;
   int64_t output_tokens = 0;

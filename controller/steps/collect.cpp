@@ -119,6 +119,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
     facts.measured_to = Seconds(times.window_end);
     facts.drain_end = Seconds(times.total_end);
     facts.ran_out_of_sessions = facts.held_load && times.ran_out_of_sessions;
+    facts.client_limited = times.client_limited;
     facts.notes.insert(facts.notes.end(), times.notes.begin(), times.notes.end());
     if (times.interrupted && facts.evidence.interrupted.empty())
       facts.evidence.interrupted = "the load was stopped before its end";

@@ -147,6 +147,7 @@ Result<LoadTimes> ParseLoadJson(const std::string& text) {
     times.total_end = Nanoseconds(window.at("total_end").get<int64_t>());
     times.interrupted = json.at("interrupted").get<bool>();
     times.ran_out_of_sessions = !json.at("client").at("ran_out_of_sessions_at_s").is_null();
+    times.client_limited = json.at("client").at("limited").get<bool>();
     for (const Json& note : json.at("notes")) times.notes.push_back(note.get<std::string>());
   } catch (const nlohmann::json::exception& error) {
     return InvalidInput("load.json", absl::StrCat("not what the load writes: ", error.what()));

@@ -50,6 +50,7 @@ struct LoadTimes {
   Nanoseconds window_start{0}, window_end{0}, load_end{0}, total_end{0};
   bool interrupted = false;
   bool ran_out_of_sessions = false;
+  bool client_limited = false;  // the load's machine was too slow for it
   std::vector<std::string> notes;
 };
 Result<LoadTimes> ParseLoadJson(const std::string& text);

@@ -163,8 +163,8 @@ Result<v1::ProcessSpec> LoadWorkers::SpecOf(const Worker& worker, uint32_t numbe
   input.workers = static_cast<uint32_t>(workers_.size());
   if (start) input.start_at_wall = *start + worker.clock_offset;
   for (const PlannedProcess& process : stack_.processes) {
-    const bool counts =
-        stack_.engine_kind == "vllm" || stack_.engine_kind == "sglang" || stack_.engine_kind == "sim";
+    const bool counts = stack_.engine_kind == "vllm" || stack_.engine_kind == "sglang" ||
+                        stack_.engine_kind == "llama.cpp" || stack_.engine_kind == "sim";
     if (counts && IsEngine(process) && input.tokenize_url.empty()) input.tokenize_url = process.base_url;
   }
   POOLMARK_RETURN_IF_ERROR(AddFile(worker, &spec, &input.file));

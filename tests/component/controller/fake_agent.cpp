@@ -272,7 +272,7 @@ void FakeAgent::RunLoad(const v1::ProcessSpec& spec) {
   files_[directory + "/load.json"] = absl::StrCat(
       R"({"schema_version":)", load::kLoadSchemaVersion, R"(,"started_wall_ns":)", wall,
       R"(,"window_ns":{"start":0,"end":2000000000,"load_end":2000000000,"total_end":2100000000},"interrupted":false,)",
-      R"("client":{"ran_out_of_sessions_at_s":null},"notes":[]})");
+      R"("client":{"ran_out_of_sessions_at_s":null,"limited":false},"notes":[]})");
   if (pool_->hold_load) return;
   v1::ProcessStatus& status = processes_[spec.id()];
   status.set_state(v1::PROCESS_STATE_EXITED);

@@ -119,12 +119,13 @@ TEST_CASE("a load.json of another schema_version is refused by name") {
                {"started_wall_ns", 5},
                {"window_ns", {{"start", 1}, {"end", 2}, {"load_end", 3}, {"total_end", 4}}},
                {"interrupted", false},
-               {"client", {{"ran_out_of_sessions_at_s", nullptr}}},
+               {"client", {{"ran_out_of_sessions_at_s", nullptr}, {"limited", true}}},
                {"notes", {"n"}}};
   const auto times = ParseLoadJson(load.dump());
   INFO(times.status());
   REQUIRE(times.ok());
   CHECK(times->window_end == Nanoseconds(2));
+  CHECK(times->client_limited);
   load["schema_version"] = 2;
   const auto other = ParseLoadJson(load.dump());
   REQUIRE_FALSE(other.ok());

@@ -8,6 +8,7 @@
 #include "common/report/charts.h"
 #include "common/report/compare.h"
 #include "common/report/html.h"
+#include "common/report/sections.h"
 #include "common/report/text.h"
 #include "common/results/cycle_files.h"
 #include "common/results/layout.h"
@@ -249,6 +250,26 @@ TEST_CASE("goodput under other limits of the same name is not compared", "[M26][
   CHECK_FALSE(out->comparisons.empty());
   CHECK(goodput(*out) == 0);
   CHECK_THAT(ComparisonText(*out), Catch::Contains("limits of ") && Catch::Contains("TTFT 11.0 ms"));
+}
+
+TEST_CASE("figures that include the load generator's own delay are marked", "[H8]") {
+  TempDir dir;
+  test::WriteExample(dir.path());
+  CHECK_THAT(ReportText(Again(dir.path())), !Catch::Contains("load generator's own delay"));
+  const std::string repeat = dir / "points/cand/code-c4/repeat_1/repeat.json";
+  Replace(repeat, "\"client_limited\": false", "\"client_limited\": true");
+  const auto job = Again(dir.path());
+  CHECK_THAT(ReportText(job), Catch::Contains("* includes the load generator's own delay"));
+  const std::string page = ReportPage(job);
+  CHECK_THAT(page, Catch::Contains("client too slow: latencies marked *") &&
+                       Catch::Contains("* includes the load generator's own delay"));
+  for (const auto& point : job.summary.points) {
+    CHECK(point.client_limited == (point.point.stack == "cand"));
+    CHECK(IsMarked(point, "ttft_p50_seconds") == point.client_limited);
+    CHECK_FALSE(IsMarked(point, "output_tokens_per_second"));
+  }
+  // load.json of that repeat says that it was fast enough.
+  CHECK_THAT(ReportText(job), Catch::Contains("facts.client_limited"));
 }
 
 TEST_CASE("names that differ in a sign alone have charts of their own") {

@@ -102,6 +102,15 @@ TEST_CASE("only requests that start inside the window count, and their drain cou
   CHECK((*figures.ttft).mean == Approx(0.25));
 }
 
+TEST_CASE("a request's latency ends with its last output, however late the answer's end comes", "[E5]") {
+  RequestAccumulator sums(0, 10, {});
+  auto request = Request(1, 0.4, 0.04, 11);
+  request.end = *request.last_output + 0.7;  // [DONE] was held back
+  sums.Add(request);
+  const auto figures = sums.Finish();
+  CHECK((*figures.latency).p50 == Approx(0.8));
+}
+
 TEST_CASE("failed requests give no latency and miss every limit", "[E5][H8]") {
   RequestAccumulator sums(0, 10,
                           {{"slo", "", "", 0.5, 0.05, "", 0.25}, {"strict", "", "", 0.5, 0.05, "", 0.26}});
