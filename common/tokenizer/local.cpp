@@ -6,6 +6,7 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #ifdef POOLMARK_HAVE_TOKENIZER
+#include "common/tokenizer/config.h"
 #include "common/tokenizer/rust/poolmark_tokenizer.h"
 #endif
 
@@ -63,32 +64,6 @@ class Local final : public Tokenizer {
   std::string path_;
 };
 
-// chat_template of tokenizer_config.json: a text, or a list of {name, template} with one named "default".
-Result<std::string> TemplateIn(const Json& config, const std::string& where) {
-  if (!config.contains("chat_template")) return NotFound(where, "has no chat_template", kEndpointHint);
-  const Json& value = config["chat_template"];
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_array()) {
-    for (const Json& item : value) {
-      if (item.is_object() && item.value("name", "") == "default" && item.contains("template") &&
-          item["template"].is_string()) {
-        return item["template"].get<std::string>();
-      }
-    }
-  }
-  return InvalidInput(where, "'chat_template' is neither a text nor a list with one named default");
-}
-
-// eos_token and the like: a text or {"content": text}.
-std::string SpecialToken(const Json& config, const char* key) {
-  if (!config.contains(key)) return "";
-  const Json& value = config[key];
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_object() && value.contains("content") && value["content"].is_string())
-    return value["content"].get<std::string>();
-  return "";
-}
-
 }  // namespace
 
 bool LocalAvailable() {
@@ -102,18 +77,14 @@ Result<std::unique_ptr<Tokenizer>> OpenLocal(const std::string& path) {
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
   std::string config_file = JoinPath(directory, "tokenizer_config.json");
   POOLMARK_ASSIGN_OR_RETURN(std::string config_text, ReadFile(config_file, kMaxFile));
-  JsonLimits limits;
-  limits.reject_duplicate_keys = false;
-  POOLMARK_ASSIGN_OR_RETURN(Json config, ParseJson(config_text, config_file, limits));
-  if (!config.is_object()) return InvalidInput(config_file, "is no JSON object");
-  std::string jinja;
-  if (std::string own = JoinPath(directory, "chat_template.jinja"); FileExists(own)) {
-    POOLMARK_ASSIGN_OR_RETURN(jinja, ReadFile(own, kMaxFile));
-  } else {
-    POOLMARK_ASSIGN_OR_RETURN(jinja, TemplateIn(config, config_file));
+  const std::string own_template = JoinPath(directory, "chat_template.jinja");
+  const bool own = FileExists(own_template);
+  POOLMARK_ASSIGN_OR_RETURN(TokenizerConfig config, ReadTokenizerConfig(config_text, config_file, !own));
+  std::string jinja = std::move(config.chat_template);
+  if (own) {
+    POOLMARK_ASSIGN_OR_RETURN(jinja, ReadFile(own_template, kMaxFile));
   }
-  Json globals = {{"bos_token", SpecialToken(config, "bos_token")},
-                  {"eos_token", SpecialToken(config, "eos_token")}};
+  Json globals = {{"bos_token", config.bos_token}, {"eos_token", config.eos_token}};
   POOLMARK_ASSIGN_OR_RETURN(std::string globals_text, DumpJson(globals));
   char* error = nullptr;
   pmtok_tokenizer* handle = pmtok_open(text.data(), text.size(), jinja.data(), jinja.size(),

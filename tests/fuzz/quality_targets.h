@@ -22,6 +22,7 @@
 #include "common/quality/plan_split.h"
 #include "common/quality/scoring.h"
 #include "common/quality/statistics_check.h"
+#include "common/tokenizer/config.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace poolmark::test {
@@ -30,7 +31,7 @@ inline void Must(bool holds) {
   if (!holds) std::abort();
 }
 
-inline constexpr int kQualityFileKinds = 12;
+inline constexpr int kQualityFileKinds = 13;
 
 // What was read is written and read again to the same bytes.
 template <class Decoded, class Encode, class Decode>
@@ -136,6 +137,10 @@ inline void FuzzQualityFile(int kind, std::string_view text) {
                 [](const std::string& t) { return DecodeAccuracyFile(t, "f"); });
       if (Result<AccuracyFile> file = DecodeAccuracyFile(text, "f"); file.ok())
         Must(!DescribeSources(*file).empty());
+      break;
+    case 12:
+      for (const bool with_template : {false, true})
+        (void)tokenizer::ReadTokenizerConfig(text, "f", with_template);
       break;
     case 9:
       SameAgain(DecodeRequests(text, "f"), EncodeRequests,

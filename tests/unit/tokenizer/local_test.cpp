@@ -8,6 +8,7 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/http/server.h"
+#include "common/tokenizer/config.h"
 #include "common/tokenizer/tokenizer.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/temp_dir.h"
@@ -89,6 +90,49 @@ TEST_CASE("broken tokenizer files are refused with their path") {
   Result<std::unique_ptr<Tokenizer>> opened = OpenLocal(dir.path());
   REQUIRE(!opened.ok());
   CHECK(opened.status().message().find(dir / "tokenizer.json") != std::string::npos);
+}
+
+TEST_CASE("a tokenizer_config.json whose chat template is broken is refused with its field", "[K2]") {
+  const auto why = [](const std::string& chat_template) {
+    const Result<TokenizerConfig> read =
+        ReadTokenizerConfig("{\"chat_template\": " + chat_template + "}", "dir/config", true);
+    return read.ok() ? "read: " + read->chat_template : std::string(read.status().message());
+  };
+  CHECK(why(R"("x")") == "read: x");
+  CHECK(why(R"([{"name": "tool", "template": "t"}, {"name": "default", "template": "d"}])") == "read: d");
+  const std::pair<const char*, const char*> broken[] = {
+      {R"([{"name": 5, "template": "t"}])", "'chat_template[0].name' is number"},
+      {R"([{"name": "default", "template": "d"}, {"name": null, "template": "t"}])",
+       "'chat_template[1].name' is null"},
+      {R"([{"template": "t"}])", "'chat_template[0]' has no 'name'"},
+      {R"([{"name": "default"}])", "'chat_template[0]' has no 'template'"},
+      {R"([{"name": "default", "template": ["t"]}])", "'chat_template[0].template' is array"},
+      {R"(["default"])", "'chat_template[0]' is string"},
+      {R"([{"name": "tool", "template": "t"}])", "named default"},
+      {"[]", "named default"},
+      {"{\"default\": \"t\"}", "neither a text nor a list"},
+      {"null", "neither a text nor a list"},
+      {"7", "neither a text nor a list"}};
+  for (const auto& [text, field] : broken) {
+    INFO(text);
+    CHECK_THAT(why(text), Catch::Contains("dir/config") && Catch::Contains(field));
+  }
+  CHECK(ReadTokenizerConfig("{\"chat_template\": 7, \"eos_token\": {\"content\": \"e\"}}", "f", false)
+            ->eos_token == "e");
+  CHECK_FALSE(ReadTokenizerConfig("[]", "f", false).ok());
+  if (!LocalAvailable()) {
+    WARN("the same through OpenLocal(): skipped, built without the local tokenizer");
+    return;
+  }
+  test::TempDir dir;
+  REQUIRE(AtomicWriteFile(dir / "tokenizer.json", WordTokenizer({{"[UNK]", 0}}).dump()).ok());
+  for (const auto& [text, field] : broken) {
+    INFO(text);
+    REQUIRE(AtomicWriteFile(dir / "tokenizer_config.json", "{\"chat_template\": " + std::string(text) + "}")
+                .ok());
+    CHECK_THAT(std::string(OpenLocal(dir.path()).status().message()),
+               Catch::Contains(dir / "tokenizer_config.json") && Catch::Contains(field));
+  }
 }
 
 TEST_CASE("a file's truncation and padding change no count, as with transformers' encode()") {
