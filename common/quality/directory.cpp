@@ -14,8 +14,6 @@
 namespace poolmark::quality {
 namespace {
 
-constexpr uint64_t kMaxFile = uint64_t{1} << 30;
-
 Status Delete(const std::string& path) {
   if (unlink(path.c_str()) != 0 && errno != ENOENT) return FromErrno(path, "deleting", errno);
   return absl::OkStatus();
@@ -100,7 +98,7 @@ std::string Directory::File(const std::string& name) const {
 Result<std::optional<Plan>> Directory::LoadPlan(bool keep_messages) const {
   std::string path = File("plan.json");
   if (!FileExists(path)) return std::optional<Plan>();
-  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(path, kMaxFile));
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(path, max_file_bytes_));
   POOLMARK_ASSIGN_OR_RETURN(Plan plan, DecodePlan(text, path, keep_messages));
   return std::optional<Plan>(std::move(plan));
 }
@@ -108,6 +106,10 @@ Result<std::optional<Plan>> Directory::LoadPlan(bool keep_messages) const {
 Status Directory::SavePlan(const Plan& plan) const {
   POOLMARK_ASSIGN_OR_RETURN(std::string manifest, EncodeManifest(plan));
   POOLMARK_ASSIGN_OR_RETURN(std::string text, EncodePlan(plan));
+  for (const auto& [name, size] :
+       {std::pair("manifest.jsonl", manifest.size()), std::pair("plan.json", text.size())})
+    POOLMARK_RETURN_IF_ERROR(CheckReadable(File(name), size, "no plan is written",
+                                           "ask for fewer questions (--limit) or smaller chunks"));
   POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(File("manifest.jsonl"), manifest));
   return AtomicWriteFile(File("plan.json"), text);
 }
@@ -118,7 +120,7 @@ bool Directory::HasArm(const std::string& label) const {
 
 Result<Arm> Directory::LoadArm(const std::string& label) const {
   const std::string file = File(absl::StrCat("arm_", label, ".json"));
-  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, max_file_bytes_));
   POOLMARK_ASSIGN_OR_RETURN(Arm arm, DecodeArm(text, file));
   if (arm.label != label) {
     return InvalidInput(file,
@@ -177,7 +179,7 @@ Result<Pass> Directory::LoadPassOf(const Plan& plan, Arm arm, bool keep_texts,
                         "run this arm again");
   }
   const std::string file = File(absl::StrCat("answers_", arm.label, ".jsonl"));
-  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
+  POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, max_file_bytes_));
   POOLMARK_ASSIGN_OR_RETURN(std::vector<Answer> answers, DecodeAnswers(text, file, keep_texts));
   POOLMARK_RETURN_IF_ERROR(CheckAnswers(plan, arm, answers, file));
   std::vector<std::string> unheard;
@@ -226,7 +228,7 @@ Result<LoadedDirectory> Directory::Load(bool keep_texts) const {
 std::optional<RequestLog> Directory::LoadRequests(const Arm& arm, std::vector<std::string>* warnings) const {
   const std::string name = absl::StrCat("requests_", arm.label, ".json");
   if (!FileExists(File(name))) return std::nullopt;
-  Result<std::string> text = ReadFile(File(name), kMaxFile);
+  Result<std::string> text = ReadFile(File(name), max_file_bytes_);
   Result<RequestLog> log = text.ok() ? DecodeRequests(*text, name) : Result<RequestLog>(text.status());
   if (!log.ok()) {
     warnings->push_back(absl::StrCat(std::string(log.status().message()), ": it is ignored"));
@@ -259,12 +261,27 @@ Status Directory::DeleteRole(const std::string& role) const {
   return SyncDirectory(path_);
 }
 
+Status Directory::CheckReadable(const std::string& file, uint64_t bytes, const std::string& consequence,
+                                const char* hint) const {
+  if (bytes <= max_file_bytes_) return absl::OkStatus();
+  return InvalidInput(file,
+                      absl::StrCat("would have ", bytes, " bytes, at most ", max_file_bytes_,
+                                   " can be read again: ", consequence),
+                      hint);
+}
+
 Status Directory::SavePass(const Arm& arm, const std::string& answers_text,
                            const std::optional<RequestLog>& requests, bool first_of_role) const {
   POOLMARK_ASSIGN_OR_RETURN(std::string text, EncodeArm(arm));
   std::string answers_file = File(absl::StrCat("answers_", arm.label, ".jsonl"));
   std::string arm_file = File(absl::StrCat("arm_", arm.label, ".json"));
   std::string requests_file = File(absl::StrCat("requests_", arm.label, ".json"));
+  const std::string stands =
+      absl::StrCat("this pass is not saved", HasArm(arm.label) ? ", the earlier pass stands" : "");
+  for (const auto& [file, size] :
+       {std::pair(&answers_file, answers_text.size()), std::pair(&arm_file, text.size())})
+    POOLMARK_RETURN_IF_ERROR(CheckReadable(
+        *file, size, stands, "see what the engine answers, or ask for less (--max-output-tokens, --limit)"));
   // Everything is on disk before anything older goes: a full disk leaves the last complete pass.
   POOLMARK_RETURN_IF_ERROR(WriteSynced(answers_file + ".tmp", answers_text));
   POOLMARK_RETURN_IF_ERROR(WriteSynced(arm_file + ".tmp", text));
@@ -285,13 +302,16 @@ Status Directory::SavePass(const Arm& arm, const std::string& answers_text,
 Result<std::string> Directory::ReadResult(const std::string& name) const {
   const std::string file = File(name);
   if (!FileExists(file)) return NotFound(file, "is missing", "run poolmark quality analyze first");
-  return ReadFile(file, kMaxFile);
+  return ReadFile(file, max_file_bytes_);
 }
 
 Status Directory::SaveResults(const std::string& rows, const std::string& statistics,
                               const std::string& summary) const {
   const std::pair<const char*, const std::string*> files[] = {
       {"rows.jsonl", &rows}, {"statistics.json", &statistics}, {"summary.json", &summary}};
+  for (const auto& [name, text] : files)
+    POOLMARK_RETURN_IF_ERROR(CheckReadable(File(name), text->size(), "this comparison is not saved",
+                                           "run the arms again with shorter answers (--max-output-tokens)"));
   for (const auto& [name, text] : files) POOLMARK_RETURN_IF_ERROR(WriteSynced(File(name) + ".tmp", *text));
   POOLMARK_RETURN_IF_ERROR(Delete(File("summary.json")));
   POOLMARK_RETURN_IF_ERROR(Delete(File("report.html")));  // it shows the older summary

@@ -2,6 +2,7 @@
 // killed at any moment leaves a directory that is read rightly. docs/quality.md describes the files. One
 // writer at a time; readers need no lock. Not thread-safe per object.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,14 +37,18 @@ class DirectoryLock {
 
 class Directory {
  public:
-  explicit Directory(std::string path) : path_(std::move(path)) {}
+  // A file above `max_file_bytes` is neither read nor written.
+  static constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
+  explicit Directory(std::string path, uint64_t max_file_bytes = kMaxFileBytes)
+      : path_(std::move(path)), max_file_bytes_(max_file_bytes) {}
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const;
 
   // plan.json, or nothing when there is none. Another schema_version is refused.
   // `keep_messages` false drops the prompts.
   Result<std::optional<Plan>> LoadPlan(bool keep_messages = true) const;
-  // The first run's plan: manifest.jsonl, then plan.json, whose presence makes both valid.
+  // The first run's plan: manifest.jsonl, then plan.json, whose presence makes both valid. One that
+  // LoadPlan() would refuse for its size is not written.
   Status SavePlan(const Plan& plan) const;
 
   // Plan and every finished pass. Refuses other schema versions, arms of another plan, answers that are not
@@ -60,7 +65,8 @@ class Directory {
 
   // A finished pass: answers first, then how its requests went, the arm file last. Once they are on disk
   // under .tmp, what analyze made of earlier passes goes (summary first), and with the role's first new pass
-  // the role's earlier files (each arm file before its answers).
+  // the role's earlier files (each arm file before its answers). One too large to be loaded again is refused
+  // before anything changes.
   Status SavePass(const Arm& arm, const std::string& answers_text, const std::optional<RequestLog>& requests,
                   bool first_of_role) const;
 
@@ -68,8 +74,8 @@ class Directory {
   Result<std::string> ReadResult(const std::string& name) const;
 
   // rows.jsonl, statistics.json, then summary.json. All are on disk under .tmp before the older summary goes,
-  // so a full disk leaves the last complete state and a summary never stands beside the rows of another
-  // analyze.
+  // so a full disk, or a file too large to be read again, leaves the last complete state and a summary never
+  // stands beside the rows of another analyze.
   Status SaveResults(const std::string& rows, const std::string& statistics,
                      const std::string& summary) const;
 
@@ -81,7 +87,11 @@ class Directory {
                           std::vector<std::string>* warnings) const;
   Result<std::vector<Arm>> LoadArms(std::vector<std::string>* names) const;
   std::optional<RequestLog> LoadRequests(const Arm& arm, std::vector<std::string>* warnings) const;
+  // Refuses to write what no reader would take.
+  Status CheckReadable(const std::string& file, uint64_t bytes, const std::string& consequence,
+                       const char* hint) const;
   std::string path_;
+  uint64_t max_file_bytes_;
 };
 
 }  // namespace poolmark::quality

@@ -1,6 +1,7 @@
 // What a run does to passes that are there already: kept, run again, replaced or left alone; and what a plan
 // takes of a tokenize endpoint that is not always there.
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "common/base/files.h"
 #include "common/quality/directory.h"
@@ -99,6 +100,57 @@ TEST_CASE("an engine that takes store requests and answers nothing is data, told
   CHECK_THAT(arms.bench.notes,
              Catch::Contains("candidate took its store requests and answered not one of its 24 questions"));
   CHECK(Directory(arms.bench.out()).Load(false)->passes.size() == 3);
+}
+
+TEST_CASE("what could not be read again is not saved, and takes nothing away", "[K2][K5]") {
+  test::TwoArms arms;
+  QualityBench& bench = arms.bench;
+  bench.Run();
+  const Directory whole(bench.out());
+  REQUIRE(whole.SaveResults("rows", "statistics", "summary").ok());
+  const LoadedDirectory before = whole.Load(true).value();
+  const Pass& candidate = before.passes.back();
+  const auto files = [&] {
+    std::map<std::string, std::string> out;
+    const std::vector<std::string> names = ListDir(bench.out()).value();
+    for (const std::string& name : names) out[name] = ReadFile(bench.out() + "/" + name).value();
+    return out;
+  };
+  const std::map<std::string, std::string> stored = files();
+  const std::string answers = stored.at("answers_candidate.jsonl");
+  const auto why = [](const Status& status) { return std::string(status.message()); };
+
+  // As large as the limit is saved and read; one byte more is not.
+  const std::string larger = answers + "\n";
+  const Directory limited(bench.out(), answers.size());
+  const Status refused = limited.SavePass(candidate.arm, larger, candidate.requests, true);
+  CHECK_THAT(why(refused), Catch::Contains("answers_candidate.jsonl") &&
+                               Catch::Contains("would have " + std::to_string(larger.size()) +
+                                               " bytes, at most " + std::to_string(answers.size())) &&
+                               Catch::Contains("this pass is not saved, the earlier pass stands"));
+  CHECK(files() == stored);
+  Arm control = candidate.arm;
+  control.role = control.label = "control";
+  CHECK_THAT(why(limited.SavePass(control, larger, {}, true)), !Catch::Contains("stands"));
+  CHECK(files() == stored);
+  const Directory tiny(bench.out(), 10);
+  CHECK_THAT(why(tiny.SavePass(candidate.arm, "short", {}, true)), Catch::Contains("arm_candidate.json"));
+  CHECK_THAT(why(tiny.SaveResults("rows", "statistics", "longer than ten")),
+             Catch::Contains("summary.json") && Catch::Contains("this comparison is not saved"));
+  CHECK_THAT(why(tiny.SavePlan(before.plan)),
+             Catch::Contains("manifest.jsonl") && Catch::Contains("no plan is written"));
+  // The plan itself is the larger of its two files.
+  const Directory below_plan(bench.out(), stored.at("plan.json").size() - 1);
+  REQUIRE(stored.at("manifest.jsonl").size() < stored.at("plan.json").size());
+  CHECK_THAT(why(below_plan.SavePlan(before.plan)), Catch::Contains("plan.json"));
+  CHECK_FALSE(below_plan.LoadPlan().ok());
+  CHECK(files() == stored);
+
+  REQUIRE(limited.SavePass(candidate.arm, answers, candidate.requests, true).ok());
+  CHECK(limited.LoadPass(before.plan, "candidate", true).ok());
+  const Directory at_plan(bench.out(), stored.at("plan.json").size());
+  REQUIRE(at_plan.SavePlan(before.plan).ok());
+  CHECK(at_plan.LoadPlan().ok());
 }
 
 TEST_CASE("resume keeps what analyze will read and runs the rest again") {
