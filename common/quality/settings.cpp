@@ -35,6 +35,12 @@ Result<TemplateValue> ValueOf(const std::string& text, const std::string& argume
   return TemplateValue(value);
 }
 
+// Their order makes no other plan: the fingerprint sorts keys too.
+std::string SortedKwargsJson(TemplateKwargs kwargs) {
+  std::sort(kwargs.begin(), kwargs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return TemplateKwargsJson(kwargs);
+}
+
 }  // namespace
 
 Result<TemplateKwargs> ParseTemplateKwargs(const std::vector<std::string>& arguments) {
@@ -114,8 +120,8 @@ std::string SettingsDifferences(const Settings& ours, const Settings& theirs) {
   compare("num_samples (--limit)", ours.num_samples, theirs.num_samples);
   compare("chunk_size", ours.chunk_size, theirs.chunk_size);
   compare("max_output_tokens", ours.max_output_tokens, theirs.max_output_tokens);
-  compare("template_kwargs", TemplateKwargsJson(ours.template_kwargs),
-          TemplateKwargsJson(theirs.template_kwargs));
+  compare("template_kwargs", SortedKwargsJson(ours.template_kwargs),
+          SortedKwargsJson(theirs.template_kwargs));
   compare("seed", ours.seed, theirs.seed);
   compare("filler", ours.filler.value_or("absent"), theirs.filler.value_or("absent"));
   compare("min_unit_tokens", ours.min_unit_tokens.value_or(-1), theirs.min_unit_tokens.value_or(-1));

@@ -120,6 +120,23 @@ TEST_CASE("a later run compares its plan, and another plan is refused untouched"
   CHECK(FileExists(bench.out() + "/arm_candidate.json"));
 }
 
+TEST_CASE("template arguments in another order are the same plan", "[K8]") {
+  QualityBench bench;
+  FakeEngine engine(Answering());
+  bench.options.reference_url = engine.url();
+  bench.options.settings.template_kwargs = {{"a", int64_t{1}}, {"b", true}};
+  bench.Run();
+  bench.options.reference_url = "";
+  bench.options.candidate_url = engine.url();
+  bench.options.settings.template_kwargs = {{"b", true}, {"a", int64_t{1}}};
+  CHECK(bench.Run().saved == std::vector<std::string>{"candidate"});
+  CHECK(AnalysisOf(bench.out()).summary.verdict == Verdict::kPass);
+  bench.options.settings.template_kwargs = {{"b", true}, {"a", std::string("1")}};
+  CHECK_THAT(std::string(bench.TryRun().status().message()),
+             Catch::Contains(R"(template_kwargs is {"a": "1", "b": true}, the directory's is )"
+                             R"({"a": 1, "b": true})"));
+}
+
 TEST_CASE("another schema version is refused before anything is sent", "[K9]") {
   QualityBench bench;
   FakeEngine engine({});

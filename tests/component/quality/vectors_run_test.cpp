@@ -26,9 +26,9 @@ Json SampleJson(const Question& q) {
 
 // Answers every request with one scripted reply, in pieces, or fails with 503 first.
 std::unique_ptr<http::Server> ScriptedServer(const Json& reply, int failures_first,
-                                             std::atomic<int>* attempts, std::string* body) {
+                                             std::atomic<int>* attempts, http::ServerRequest* last) {
   auto handler = [=](const http::ServerRequest& request, std::shared_ptr<http::ResponseWriter> writer) {
-    *body = request.body;
+    *last = request;
     if ((*attempts)++ < failures_first) return writer->Send(503, "application/json", "{}");
     int status = reply[0].get<int>();
     if (status != 200) return writer->Send(status, "application/json", reply[1][0].get<std::string>());
@@ -140,6 +140,8 @@ TEST_CASE("the sender's outcomes are those of the released one", "[recorded]") {
   auto vectors = Vectors("request_sender");
   if (!vectors) return;
   std::unique_ptr<http::Client> client = http::MakeClient();
+  const Json& bodies = vectors->at("request_bodies");
+  size_t compared = 0;
   const Json* normal = nullptr;
   for (const Json& c : vectors->at("results")) {
     if (c.at("scenario") == "normal") normal = &c.at("server_reply");
@@ -148,23 +150,32 @@ TEST_CASE("the sender's outcomes are those of the released one", "[recorded]") {
     INFO(c.at("scenario").get<std::string>());
     bool scripted = c.at("server_reply").is_array();
     std::atomic<int> attempts{0};
-    std::string body;
+    http::ServerRequest request;
     auto server =
-        ScriptedServer(scripted ? c.at("server_reply") : *normal, scripted ? 0 : 1, &attempts, &body);
-    Sender sender(client.get(), &RealClock(), [](Nanoseconds) {}, {},
-                  {"127.0.0.1:" + std::to_string(server->port()) + "/", "m",
-                   "{\"enable_thinking\": false, \"level\": 3}", "", std::chrono::seconds(10)});
+        ScriptedServer(scripted ? c.at("server_reply") : *normal, scripted ? 0 : 1, &attempts, &request);
+    // This one was recorded without template arguments.
+    const bool plain = c.at("scenario") == "no_usage";
+    Sender sender(
+        client.get(), &RealClock(), [](Nanoseconds) {}, {},
+        {"127.0.0.1:" + std::to_string(server->port()) + "/", "m",
+         plain ? "{}" : "{\"enable_thinking\": false, \"level\": 3}", "", std::chrono::seconds(10)});
     SendOutcome outcome = sender.Send({{"user", "h\u00e9llo"}}, 64);
     CHECK(outcome.successful == c.at("successful").get<bool>());
     CHECK(outcome.ttft_seconds.has_value() == !c.at("ttft_is_minus_one").get<bool>());
     CHECK(outcome.num_output_tokens == c.at("num_output_tokens").get<int64_t>());
     CHECK(outcome.response == c.at("response").get<std::string>());
     CHECK(attempts == c.at("http_attempts").get<int>());
-    if (c.at("scenario") == "normal") {
-      CHECK(test::Difference(vectors->at("request_bodies").at("normal").at("body"),
-                             ParseJson(body, "").value()) == "");
+    if (auto sent = bodies.find(c.at("scenario").get<std::string>()); sent != bodies.end()) {
+      ++compared;
+      CHECK(request.method == "POST");
+      CHECK(request.path == sent->at("path").get<std::string>());
+      CHECK(request.header("Authorization") == sent->at("authorization").get<std::string>());
+      CHECK(request.header("Accept") == sent->at("accept").get<std::string>());
+      CHECK(request.header("Content-Type") == sent->at("content_type").get<std::string>());
+      CHECK(test::Difference(sent->at("body"), ParseJson(request.body, "").value()) == "");
     }
   }
+  CHECK(compared == bodies.size());
   for (const Json& c : vectors->at("normalize_url"))
     CHECK(ApiBase(c.at("in").get<std::string>()) == c.at("out").get<std::string>());
 }

@@ -133,11 +133,31 @@ TEST_CASE("text rules are those of CPython", "[K18][recorded]") {
     }
     return Encode(Strip(out));
   };
+  // \b(a|an|the)\b -> " ", with the boundaries of IsWord.
+  auto without_articles = [](const std::string& text) {
+    const CodePoints in = Decode(text);
+    CodePoints out;
+    for (size_t i = 0; i < in.size();) {
+      size_t end = i;
+      while (end < in.size() && IsWord(in[end])) ++end;
+      if (end == i) {
+        out.push_back(in[i++]);
+        continue;
+      }
+      const CodePoints word = in.substr(i, end - i);
+      out += word == U"a" || word == U"an" || word == U"the" ? CodePoints(U" ") : word;
+      i = end;
+    }
+    return Encode(out);
+  };
+  CHECK(vectors->at("article_boundary").size() == 9);
   for (const Json& c : vectors->at("article_boundary")) {
     INFO(c.dump());
-    if (c[0].get<std::string>() == "a-b" || c[0].get<std::string>() == "a_b")
-      continue;  // punctuation goes first here
-    CHECK(Normalize(c[0].get<std::string>()) == collapsed(c[1].get<std::string>()));
+    const std::string text = c[0].get<std::string>();
+    CHECK(without_articles(text) == c[1].get<std::string>());
+    // Normalize deletes punctuation before it looks for articles: what a mark parted is one word then.
+    const bool joined = text == "a-b" || text == "a_b";
+    CHECK(Normalize(text) == (joined ? "ab" : collapsed(c[1].get<std::string>())));
   }
 }
 
