@@ -226,7 +226,10 @@ std::vector<std::string> WhyNotComparable(const Summary& a, const Summary& b, co
       auto text = [&, name = key](const Json& settings) {
         auto at = settings.find(name);
         if (at == settings.end()) return std::string("absent");
-        return at->is_string() ? at->get<std::string>() : DumpJson(*at).value_or("?");
+        // Keys in the order of the fingerprint, which makes no difference of it.
+        return at->is_string()
+                   ? at->get<std::string>()
+                   : nlohmann::json(*at).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       };
       differ(key.c_str(), text(*left), text(*right));
     }

@@ -326,4 +326,13 @@ TEST_CASE("a cache that knew the plan before the pass is told from the chunks th
   CHECK_THAT(warnings(), !Catch::Contains("registered"));
 }
 
+TEST_CASE("runs that cannot be compared are told what differs, and no order of keys") {
+  Summary a, b;
+  a.run_fingerprint = "aa";
+  b.run_fingerprint = "bb";
+  a.settings_json = R"({"seed":42,"template_kwargs":{"x":1,"y":2}})";
+  b.settings_json = R"({"seed":7,"template_kwargs":{"y":2,"x":1}})";
+  CHECK(WhyNotComparable(a, b, nullptr, nullptr) == std::vector<std::string>{"seed: 42 and 7"});
+}
+
 }  // namespace poolmark::quality
