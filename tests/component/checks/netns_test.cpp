@@ -104,15 +104,21 @@ void Judge(const std::optional<std::string>& said) {
   CHECK(said->empty());
 }
 
+// A plan whose KV leaves by `address` for one peer.
+v1::CheckPlan NetPlan(const char* address, const char* peer) {
+  v1::CheckPlan plan;
+  plan.add_net_addresses(address);
+  plan.add_peers(peer);
+  return plan;
+}
+
 }  // namespace
 
 TEST_CASE("a far end with a smaller MTU is found by packets that must not be fragmented", "[C9][live]") {
   if (!Possible()) return;
   Judge(Isolated([](Spawner& spawner) {
     std::string problems = Cable(spawner, "10.99.0.1/24");
-    v1::CheckPlan plan;
-    plan.add_net_addresses("10.99.0.1");
-    plan.add_peers("10.99.0.2");
+    v1::CheckPlan plan = NetPlan("10.99.0.1", "10.99.0.2");
     plan.set_mtu(9000);
     problems += Expect(Run("mtu", plan, spawner), v1::OUTCOME_PASS, "near0 9000; carried to 1 peer");
     problems += Ip(spawner, {{"netns", "exec", "far", "ip", "link", "set", "far0", "mtu", "1500"}});
@@ -136,13 +142,9 @@ TEST_CASE("each network has an MTU of its own, and a card's pings leave by its o
                              {"link", "set", "card0", "up"},
                              {"netns", "exec", "far", "ip", "addr", "add", "10.98.0.2/24", "dev", "card1"},
                              {"netns", "exec", "far", "ip", "link", "set", "card1", "up"}});
-    v1::CheckPlan tcp;
-    tcp.add_net_addresses("10.99.0.1");
-    tcp.add_peers("10.99.0.2");
+    v1::CheckPlan tcp = NetPlan("10.99.0.1", "10.99.0.2");
     problems += Expect(Run("mtu", tcp, spawner), v1::OUTCOME_PASS, "near0 9000; carried to 1 peer");
-    v1::CheckPlan card;
-    card.add_net_addresses("10.98.0.1");
-    card.add_peers("10.98.0.2");
+    v1::CheckPlan card = NetPlan("10.98.0.1", "10.98.0.2");
     problems += Expect(Run("mtu", card, spawner), v1::OUTCOME_PASS, "card0 1500; carried to 1 peer");
     problems += Ip(spawner, {{"netns", "exec", "far", "ip", "link", "set", "card1", "mtu", "1400"}});
     problems += Expect(Run("mtu", card, spawner), v1::OUTCOME_FAIL, "do not reach 10.98.0.2");
@@ -155,9 +157,7 @@ TEST_CASE("a pool whose machines answer no ping: all are tried side by side and 
   if (!Possible()) return;
   Judge(Isolated([](Spawner& spawner) {
     std::string problems = Cable(spawner, "10.99.0.1/24");
-    v1::CheckPlan plan;
-    plan.add_net_addresses("10.99.0.1");
-    plan.add_peers("10.99.0.2");
+    v1::CheckPlan plan = NetPlan("10.99.0.1", "10.99.0.2");
     for (int i = 10; i < 60; ++i) plan.add_peers("10.99.0." + std::to_string(i));  // nobody has these
     const auto result = Run("mtu", plan, spawner);
     problems += Expect(result, v1::OUTCOME_NOT_MEASURED, "no answer to any ping from 10.99.0.10, ");
