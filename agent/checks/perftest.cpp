@@ -1,6 +1,7 @@
 #include "agent/checks/perftest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -67,13 +68,18 @@ Result<std::map<std::string, double>> LastRow(std::string_view text, const std::
                                          complaint.substr(0, 200)));
 }
 
+uint64_t Count(const std::map<std::string, double>& row, const char* column) {
+  const auto found = row.find(column);
+  return found == row.end() ? 0 : ToCount(found->second).value_or(0);
+}
+
 }  // namespace
 
 Result<WriteBandwidth> ParseWriteBandwidth(std::string_view text) {
   POOLMARK_ASSIGN_OR_RETURN(const auto row, LastRow(text, "ib_write_bw"));
   WriteBandwidth result;
-  result.message_bytes = static_cast<uint64_t>(row.count("#bytes") ? row.at("#bytes") : 0);
-  result.iterations = static_cast<uint64_t>(row.count("#iterations") ? row.at("#iterations") : 0);
+  result.message_bytes = Count(row, "#bytes");
+  result.iterations = Count(row, "#iterations");
   if (const auto gigabits = row.find("BW average[Gb/sec]"); gigabits != row.end()) {
     result.average_bits_per_second = gigabits->second * 1e9;
   } else if (const auto mebibytes = row.find("BW average[MiB/sec]"); mebibytes != row.end()) {
@@ -82,7 +88,7 @@ Result<WriteBandwidth> ParseWriteBandwidth(std::string_view text) {
     result.average_bits_per_second =
         megabytes->second * 1048576 * 8;  // older releases print binary megabytes so
   }
-  if (result.average_bits_per_second <= 0)
+  if (result.average_bits_per_second <= 0 || !std::isfinite(result.average_bits_per_second))
     return InvalidInput("ib_write_bw", "it reports no average bandwidth");
   return result;
 }
@@ -96,8 +102,8 @@ Result<WriteLatency> ParseWriteLatency(std::string_view text) {
                         "run it by iterations, not by duration");
   }
   WriteLatency result;
-  result.message_bytes = static_cast<uint64_t>(row.count("#bytes") ? row.at("#bytes") : 0);
-  result.iterations = static_cast<uint64_t>(row.count("#iterations") ? row.at("#iterations") : 0);
+  result.message_bytes = Count(row, "#bytes");
+  result.iterations = Count(row, "#iterations");
   result.typical_us = typical->second;
   result.p99_us = p99->second;
   if (result.typical_us <= 0) return InvalidInput("ib_write_lat", "it reports no latency");

@@ -83,13 +83,24 @@ Result<Json> AmdGpus(std::string_view text) {
   return json;
 }
 
+// A GPU's number, or its place in the list where the tool gives none that can be one.
+uint32_t IndexOr(std::optional<double> number, size_t place) {
+  const auto count = number ? ToCount(*number) : std::nullopt;
+  return static_cast<uint32_t>(count && *count <= UINT32_MAX ? *count : place);
+}
+
+// 0 where the tool gives no amount that can be one: GPUs that share the machine's memory (GB10, Jetson) have no figure of their own.
+uint64_t MemoryBytes(std::optional<double> bytes) {
+  return bytes ? ToCount(*bytes).value_or(0) : 0;
+}
+
 Result<std::vector<std::vector<std::string>>> CsvRows(std::string_view csv, size_t columns,
                                                       const std::string& tool) {
   std::vector<std::vector<std::string>> rows;
   for (std::string_view line : Lines(csv)) {
     if (Trim(line).empty()) continue;
     const auto cells = SplitAt(line, ',');
-    if (cells.size() != columns || !ToUint(cells[0])) {
+    if (cells.size() != columns || ToUint(cells[0]).value_or(UINT64_MAX) > UINT32_MAX) {
       return InvalidInput(tool, absl::StrCat("unexpected line '", std::string(line.substr(0, 120)),
                                              "', expected ", columns, " comma-separated values"));
     }
@@ -117,8 +128,7 @@ Result<std::vector<GpuInfo>> ParseNvidiaSmi(std::string_view csv) {
     gpu.vendor = "nvidia";
     gpu.uuid = IsNothing(row[1]) ? "" : row[1];
     gpu.model = IsNothing(row[2]) ? "" : row[2];
-    // GPUs that share the machine's memory (GB10, Jetson) have no figure of their own
-    gpu.memory_bytes = static_cast<uint64_t>(Number(row[3]).value_or(0)) * kMiB;
+    gpu.memory_bytes = MemoryBytes(Number(row[3]).value_or(0) * static_cast<double>(kMiB));
     gpu.driver = IsNothing(row[4]) ? "" : row[4];
     gpu.pci_bus = IsNothing(row[5]) ? "" : row[5];
     gpu.mig = row[6] == "Enabled";
@@ -166,14 +176,13 @@ Result<std::vector<GpuInfo>> ParseAmdSmi(std::string_view text) {
     if (asic == nullptr) return InvalidInput("amd-smi", "an entry without 'asic'");
     GpuInfo gpu;
     gpu.vendor = "amd";
-    gpu.index =
-        static_cast<uint32_t>(Amount(Member(entry, "gpu")).value_or(static_cast<double>(gpus.size())));
+    gpu.index = IndexOr(Amount(Member(entry, "gpu")), gpus.size());
     gpu.model = Text(Member(*asic, "market_name"));
     if (gpu.model.empty()) gpu.model = Text(Member(*asic, "target_graphics_version"));
     gpu.uuid = Text(Member(*asic, "asic_serial"));
     if (const Json* bus = Member(entry, "bus")) gpu.pci_bus = Text(Member(*bus, "bdf"));
     if (const Json* vram = Member(entry, "vram")) {
-      gpu.memory_bytes = static_cast<uint64_t>(Bytes(Member(*vram, "size")).value_or(0));
+      gpu.memory_bytes = MemoryBytes(Bytes(Member(*vram, "size")));
     }
     if (const Json* driver = Member(entry, "driver")) gpu.driver = Text(Member(*driver, "version"));
     if (gpu.model.empty())
@@ -194,8 +203,7 @@ Result<std::vector<GpuReading>> ParseAmdSmiReadings(std::string_view text) {
   std::vector<GpuReading> readings;
   for (const Json& entry : list) {
     GpuReading reading;
-    reading.index =
-        static_cast<uint32_t>(Amount(Member(entry, "gpu")).value_or(static_cast<double>(readings.size())));
+    reading.index = IndexOr(Amount(Member(entry, "gpu")), readings.size());
     if (const Json* usage = Member(entry, "usage")) {
       if (const auto percent = Amount(Member(*usage, "gfx_activity")))
         reading.utilization_ratio = *percent / 100;
@@ -230,7 +238,7 @@ Result<std::vector<GpuInfo>> ParseRocmSmi(std::string_view text) {
   if (const Json* system = Member(json, "system")) driver = Text(Member(*system, "driver version"));
   std::vector<GpuInfo> gpus;
   for (const auto& [key, card] : json.items()) {
-    if (key.rfind("card", 0) != 0 || !ToUint(key.substr(4))) continue;
+    if (key.rfind("card", 0) != 0 || ToUint(key.substr(4)).value_or(UINT64_MAX) > UINT32_MAX) continue;
     GpuInfo gpu;
     gpu.vendor = "amd";
     gpu.index = static_cast<uint32_t>(*ToUint(key.substr(4)));
@@ -238,7 +246,7 @@ Result<std::vector<GpuInfo>> ParseRocmSmi(std::string_view text) {
     if (gpu.model.empty()) gpu.model = Text(Member(card, "card model"));
     gpu.uuid = Text(Member(card, "unique id"));
     gpu.pci_bus = Text(Member(card, "pci bus"));
-    gpu.memory_bytes = static_cast<uint64_t>(Amount(Member(card, "vram total memory (b)")).value_or(0));
+    gpu.memory_bytes = MemoryBytes(Amount(Member(card, "vram total memory (b)")));
     gpu.driver = driver;
     if (gpu.model.empty()) return InvalidInput("rocm-smi", absl::StrCat(key, " has no 'Card Series'"));
     gpus.push_back(std::move(gpu));

@@ -78,6 +78,11 @@ std::optional<double> ToDouble(std::string_view text) {
   return value;
 }
 
+std::optional<uint64_t> ToCount(double number) {
+  constexpr double kMost = 1ULL << 53;  // whole numbers are exact up to here
+  return number >= 0 && number <= kMost ? std::optional(static_cast<uint64_t>(number)) : std::nullopt;
+}
+
 std::string Below(const std::string& root, const std::string& path) {
   return root == "/" ? path : JoinPath(root, path.empty() || path[0] != '/' ? path : path.substr(1));
 }

@@ -17,6 +17,8 @@ std::string Lower(std::string_view text);
 
 std::optional<uint64_t> ToUint(std::string_view text, int base = 10);
 std::optional<double> ToDouble(std::string_view text);  // finite only
+// What a tool printed as a number where a count belongs; nothing when it is negative or beyond 2^53.
+std::optional<uint64_t> ToCount(double number);
 
 // The trimmed content of a pseudo file below a root, or nothing when it cannot be read (EINVAL from a driver
 // included).

@@ -2,7 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 
@@ -39,7 +39,9 @@ class Builder {
     return Open(Json::object());
   }
   bool key(string_t& v) {
-    if (limits_.reject_duplicate_keys && !keys_.back().insert(v).second) {
+    const auto [place, added] = keys_.back().emplace(v, keys_.back().size());
+    place_ = place->second;
+    if (!added && limits_.reject_duplicate_keys) {
       problem = absl::StrCat("key '", v.substr(0, 80), "' stands twice");
       return false;
     }
@@ -80,17 +82,14 @@ class Builder {
       top.push_back(std::forward<Value>(value));
       return &top.back();
     }
-    // Duplicate keys are refused above or replace the earlier value, so no search is needed in the first
-    // case.
-    auto& object = top.get_ref<Json::object_t&>();
-    if (limits_.reject_duplicate_keys) {
-      static_cast<std::vector<std::pair<const std::string, Json>>&>(object).emplace_back(
-          std::move(key_), Json(std::forward<Value>(value)));
-      return &static_cast<std::vector<std::pair<const std::string, Json>>&>(object).back().second;
+    // A key's place is known from key(): an ordered object's own look-up would read all keys before it.
+    auto& members = static_cast<std::vector<std::pair<const std::string, Json>>&>(top.get_ref<Json::object_t&>());
+    if (place_ == members.size()) {
+      members.emplace_back(std::move(key_), Json(std::forward<Value>(value)));
+    } else {
+      members[place_].second = std::forward<Value>(value);
     }
-    Json& slot = object[key_];
-    slot = std::forward<Value>(value);
-    return &slot;
+    return &members[place_].second;
   }
   template <class Value>
   bool Add(Value&& value) {
@@ -108,8 +107,9 @@ class Builder {
 
   const JsonLimits& limits_;
   std::vector<Json*> stack_;
-  std::vector<std::unordered_set<std::string>> keys_;
+  std::vector<std::unordered_map<std::string, size_t>> keys_;  // of each open object: where a key stands
   std::string key_;
+  size_t place_ = 0;  // of key_ in its object
 };
 
 Status CheckFinite(const Json& json) {

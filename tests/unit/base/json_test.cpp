@@ -6,6 +6,24 @@
 
 using namespace poolmark;
 
+TEST_CASE("keys that stand twice: refused, or the last one counts at the first one's place") {
+  const std::string twice = R"({"a": 1, "b": {"a": [2], "c": 3, "a": {"x": 4}}, "a": 5, "d": 6})";
+  CHECK_FALSE(ParseJson(twice).ok());
+  JsonLimits lenient;
+  lenient.reject_duplicate_keys = false;
+  const auto json = ParseJson(twice, "x", lenient);
+  REQUIRE(json.ok());
+  CHECK(json->dump() == R"({"a":5,"b":{"a":{"x":4},"c":3},"d":6})");
+  // Each key is looked up once, however many stand before it: 200 000 of them by linear search take minutes.
+  std::string many = "{";
+  for (int i = 0; i < 200'000; ++i) many += "\"" + std::to_string(i) + "\":0,";
+  lenient.max_bytes = 8u << 20;
+  const auto wide = ParseJson(many + "\"7\":1}", "x", lenient);
+  REQUIRE(wide.ok());
+  CHECK(wide->size() == 200'000);
+  CHECK(wide->items().begin().value() == 0);
+}
+
 TEST_CASE("JSON is read strictly and errors say where") {
   CHECK(ParseJson(R"({"a": [1, 2.5, "x"]})").ok());
   for (const char* bad : {"", "{", "[1,]", "NaN", "[Infinity]", "{\"a\":1,\"a\":2}", "1 2", "\"\\ud800\"",

@@ -88,11 +88,19 @@ TEST_CASE("ib_write_bw in both units, ib_write_lat by iterations", "[C14]") {
        {"", "#bytes", " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n",
         " #bytes #iterations BW average[Gb/sec]\n 65536 1 fast\n",
         " #bytes #iterations BW average[Gb/sec]\n 65536 1 0\n",
-        " #bytes #iterations BW average[Gb/sec]\n 65536 1 -3\n", "[[[[", "#bytes #"}) {
+        " #bytes #iterations BW average[Gb/sec]\n 65536 1 -3\n",
+        " #bytes #iterations BW average[Gb/sec]\n 65536 1 1e308\n", "[[[[", "#bytes #"}) {
     INFO(text);
     CHECK_FALSE(ParseWriteBandwidth(text).ok());
     CHECK_FALSE(ParseWriteLatency(text).ok());
   }
+}
+
+TEST_CASE("a count that no integer holds is no count", "[C14]") {
+  const auto bandwidth = ParseWriteBandwidth("#bytes #iterations BW average[Gb/sec]\n4 1e300 100\n");
+  REQUIRE(bandwidth.ok());
+  CHECK(bandwidth->iterations == 0);
+  CHECK(bandwidth->message_bytes == 4);
 }
 
 TEST_CASE("perftest without a device says so", "[C14][recorded]") {

@@ -32,6 +32,28 @@ TEST_CASE("nvidia-smi's list", "[C7]") {
   CHECK(ParseNvidiaSmi("")->empty());
 }
 
+TEST_CASE("numbers of a GPU tool that no GPU has are no numbers", "[C7]") {
+  for (const char* amount : {"-81559", "1e30", "[N/A]"}) {
+    INFO(amount);
+    const auto gpus = ParseNvidiaSmi(std::string("0, GPU-a, NVIDIA H200, ") + amount + ", 550, 0, Disabled\n");
+    REQUIRE(gpus.ok());
+    CHECK((*gpus)[0].memory_bytes == 0);
+    const std::string card = std::string(R"({"card0": {"Card Series": "MI300X", "VRAM Total Memory (B)": ")") + amount + "\"}}";
+    REQUIRE(ParseRocmSmi(card).ok());
+    CHECK((*ParseRocmSmi(card))[0].memory_bytes == 0);
+  }
+  for (const char* index : {"-1", "1e30", "4294967296"}) {
+    INFO(index);
+    const std::string list = std::string(R"([{"gpu": )") + index + R"(, "asic": {"market_name": "MI300X"}}])";
+    REQUIRE(ParseAmdSmi(list).ok());
+    CHECK((*ParseAmdSmi(list))[0].index == 0);  // its place
+    REQUIRE(ParseAmdSmiReadings(list).ok());
+    CHECK((*ParseAmdSmiReadings(list))[0].index == 0);
+  }
+  CHECK_FALSE(ParseNvidiaSmi("4294967296, GPU-a, NVIDIA H200, 1, 550, 0, Disabled\n").ok());
+  CHECK(ParseRocmSmi(R"({"card4294967296": {"Card Series": "MI300X"}})")->empty());
+}
+
 TEST_CASE("what nvidia-smi must not answer", "[C7]") {
   for (const char* text : {"No devices were found\n", "0, GPU-a\n", "x, a, b, 1, 2, 3, 4\n",
                            "0, GPU-a, [Unknown Error], 1, 2, 3, Disabled\n"}) {
