@@ -89,7 +89,8 @@ uint32_t IndexOr(std::optional<double> number, size_t place) {
   return static_cast<uint32_t>(count && *count <= UINT32_MAX ? *count : place);
 }
 
-// 0 where the tool gives no amount that can be one: GPUs that share the machine's memory (GB10, Jetson) have no figure of their own.
+// 0 where the tool gives no amount that can be one: GPUs that share the machine's memory (GB10, Jetson) have
+// no figure of their own.
 uint64_t MemoryBytes(std::optional<double> bytes) {
   return bytes ? ToCount(*bytes).value_or(0) : 0;
 }

@@ -83,7 +83,8 @@ class Builder {
       return &top.back();
     }
     // A key's place is known from key(): an ordered object's own look-up would read all keys before it.
-    auto& members = static_cast<std::vector<std::pair<const std::string, Json>>&>(top.get_ref<Json::object_t&>());
+    auto& members =
+        static_cast<std::vector<std::pair<const std::string, Json>>&>(top.get_ref<Json::object_t&>());
     if (place_ == members.size()) {
       members.emplace_back(std::move(key_), Json(std::forward<Value>(value)));
     } else {

@@ -104,7 +104,8 @@ void Loop::Run() {
   RunSoonWhenWoken();
   Rehearse();
   WaitForStart();
-  const std::optional<int64_t> waited_before = ProcessorWaitNanoseconds();
+  ProcessorWatch processor;
+  const std::optional<int64_t> waited_before = processor.WaitedNanoseconds();
   ConvertClock();
   now_ = Now();
   BeginPlan();
@@ -118,6 +119,7 @@ void Loop::Run() {
   for (;;) {
     now_ = Now();
     RunDue(now_);
+    processor.Look(now_);
     if (now_ >= next_sweep) {
       Sweep(now_);
       next_sweep = now_ + sweep_every;
@@ -157,7 +159,7 @@ void Loop::Run() {
   }
   while (finished_.size() > 0) HandFirst();
   InFlight(0, Now());
-  const std::optional<int64_t> waited = ProcessorWaitNanoseconds();
+  const std::optional<int64_t> waited = processor.WaitedNanoseconds();
   if (waited_before.has_value() && waited.has_value())
     live_.processor_wait.store(*waited - *waited_before, std::memory_order_relaxed);
   live_.finished.store(1, std::memory_order_release);

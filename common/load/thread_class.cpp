@@ -1,5 +1,6 @@
 #include "common/load/thread_class.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -8,8 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-
-#include "common/base/files.h"
+#include <cstring>
 
 namespace poolmark::load {
 namespace {
@@ -31,6 +31,10 @@ static_assert(sizeof(Attributes) == 48);
 constexpr uint64_t kShortSlice = 100'000;
 constexpr int kBackgroundNice = 5;
 constexpr int kMostNice = 19;
+constexpr int64_t kShortestPause = 20'000'000;
+constexpr int64_t kLongestPause = 6'400'000'000;
+constexpr int64_t kWaitShare =
+    200;  // one part in so many is waited by a thread that has a processor of its own
 
 }  // namespace
 
@@ -49,13 +53,49 @@ void RunInTheBackground() {
   (void)setpriority(PRIO_PROCESS, thread, std::min(kMostNice, now + kBackgroundNice));
 }
 
-std::optional<int64_t> ProcessorWaitNanoseconds() {
-  const Result<std::string> text = ReadPseudoFile("/proc/thread-self/schedstat");
-  if (!text.ok()) return std::nullopt;
+ProcessorWatch::ProcessorWatch(const char* schedstat)
+    : file_(open(schedstat, O_RDONLY | O_CLOEXEC)), pause_(kShortestPause) {}
+
+ProcessorWatch::~ProcessorWatch() {
+  if (file_ >= 0) close(file_);
+}
+
+std::optional<int64_t> ProcessorWatch::WaitedNanoseconds() const {
   // Time on a processor, time waiting for one, time slices (Documentation/scheduler/sched-stats.rst).
-  const size_t space = text->find(' ');
-  if (space == std::string::npos) return std::nullopt;
-  return std::strtoll(text->c_str() + space + 1, nullptr, 10);
+  char text[96];
+  const ssize_t n = file_ < 0 ? -1 : pread(file_, text, sizeof text - 1, 0);
+  if (n <= 0) return std::nullopt;
+  text[n] = '\0';
+  const char* const space = std::strchr(text, ' ');
+  if (space == nullptr) return std::nullopt;
+  return std::strtoll(space + 1, nullptr, 10);
+}
+
+bool ProcessorWatch::Look(int64_t now) {
+  if (looked_at_ >= 0 && now - looked_at_ < pause_) return false;
+  const std::optional<int64_t> waited = WaitedNanoseconds();
+  if (!waited.has_value()) return false;
+  const bool first = looked_at_ < 0;
+  const int64_t passed = now - looked_at_;
+  const int64_t more = *waited - waited_;
+  looked_at_ = now;
+  waited_ = *waited;
+  if (first || more * kWaitShare <= passed) {
+    pause_ = kShortestPause;
+    return false;
+  }
+  pause_ = std::min(pause_ * 2, kLongestPause);  // where every processor is busy, going about helps nobody
+  const int here = sched_getcpu();
+  if (!allowed_.has_value()) {
+    cpu_set_t all;
+    if (sched_getaffinity(0, sizeof all, &all) != 0) return false;
+    allowed_ = all;
+  }
+  cpu_set_t others = *allowed_;
+  if (here < 0 || here >= CPU_SETSIZE || !CPU_ISSET(here, &others) || CPU_COUNT(&others) < 2) return false;
+  CPU_CLR(here, &others);
+  if (sched_setaffinity(0, sizeof others, &others) != 0) return false;
+  return true;
 }
 
 }  // namespace poolmark::load

@@ -1,6 +1,8 @@
-// How the kernel should run the threads of a load beside other work. Both only ask: a kernel that does not
-// know the wish ignores it, and neither needs a privilege. Each call is about the calling thread.
+// How the kernel should run the threads of a load beside other work. All of it only asks: a kernel that does
+// not know a wish ignores it, and none needs a privilege. Each call is about the calling thread.
 #pragma once
+#include <sched.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -13,8 +15,32 @@ void RunSoonWhenWoken();
 // A thread that may be late: what the loops leave over.
 void RunInTheBackground();
 
-// How long this thread was ready to run and had no processor, so far; nothing where the kernel does not tell
-// (/proc/thread-self/schedstat).
-std::optional<int64_t> ProcessorWaitNanoseconds();
+// How long the calling thread waits for a processor, and a way to wait less. A thread that a server on the
+// same machine wakes stays on the server's own processor once it is there, even while another one is idle:
+// the kernel takes the waker's processor for a good one and scans small machines for idle ones hardly at all.
+// Every first byte then looks as late as what the server writes in one go. For the thread that made it.
+class ProcessorWatch {
+ public:
+  // `schedstat`: the kernel's file about this thread.
+  explicit ProcessorWatch(const char* schedstat = "/proc/thread-self/schedstat");
+  ~ProcessorWatch();
+  ProcessorWatch(const ProcessorWatch&) = delete;
+  ProcessorWatch& operator=(const ProcessorWatch&) = delete;
+
+  // How long the thread was ready to run and had no processor, so far; nothing where the kernel does not
+  // tell.
+  std::optional<int64_t> WaitedNanoseconds() const;
+  // To be called often, with any steady time: where the thread waited for more than its share of the time
+  // since the last look, it goes to another of the processors that it was allowed at first, and stays away
+  // from this one until it waits elsewhere. Says whether it went.
+  bool Look(int64_t now);
+
+ private:
+  int file_;
+  int64_t looked_at_ = -1;
+  int64_t waited_ = 0;
+  int64_t pause_;
+  std::optional<cpu_set_t> allowed_;
+};
 
 }  // namespace poolmark::load

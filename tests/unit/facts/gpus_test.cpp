@@ -35,10 +35,13 @@ TEST_CASE("nvidia-smi's list", "[C7]") {
 TEST_CASE("numbers of a GPU tool that no GPU has are no numbers", "[C7]") {
   for (const char* amount : {"-81559", "1e30", "[N/A]"}) {
     INFO(amount);
-    const auto gpus = ParseNvidiaSmi(std::string("0, GPU-a, NVIDIA H200, ") + amount + ", 550, 0, Disabled\n");
+    const auto gpus =
+        ParseNvidiaSmi(std::string("0, GPU-a, NVIDIA H200, ") + amount + ", 550, 0, Disabled\n");
     REQUIRE(gpus.ok());
     CHECK((*gpus)[0].memory_bytes == 0);
-    const std::string card = std::string(R"({"card0": {"Card Series": "MI300X", "VRAM Total Memory (B)": ")") + amount + "\"}}";
+    const std::string card =
+        std::string(R"json({"card0": {"Card Series": "MI300X", "VRAM Total Memory (B)": ")json") + amount +
+        "\"}}";
     REQUIRE(ParseRocmSmi(card).ok());
     CHECK((*ParseRocmSmi(card))[0].memory_bytes == 0);
   }

@@ -1,0 +1,87 @@
+#include <sched.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "common/load/thread_class.h"
+#include "tests/support/temp_dir.h"
+
+using namespace poolmark;
+using namespace poolmark::load;
+
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+cpu_set_t Allowed() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  return set;
+}
+
+// Runs on a thread of its own: what it may run on is changed.
+template <class Body>
+void OnOwnThread(Body body) {
+  std::thread(body).join();
+}
+
+}  // namespace
+
+TEST_CASE("a loop that waits leaves the processor, and stays away until it waits elsewhere") {
+  const test::TempDir dir;
+  const std::string path = dir / "schedstat";
+  const auto waited = [&](const char* nanoseconds) {
+    std::ofstream(path) << "1000 " << nanoseconds << " 3\n";  // the same file, as the kernel's is
+  };
+  waited("0");
+  OnOwnThread([&] {
+    const cpu_set_t all = Allowed();
+    ProcessorWatch watch(path.c_str());
+    CHECK(watch.WaitedNanoseconds() == 0);
+    CHECK_FALSE(watch.Look(0));  // the first look has nothing to compare with
+    waited("1000000");
+    CHECK_FALSE(watch.Look(kSecond));  // 0.1 %
+    waited("11000000");
+    CHECK_FALSE(watch.Look(kSecond + 1'000'000));  // too soon to say
+    const bool moved = watch.Look(2 * kSecond);    // 1 %
+    if (CPU_COUNT(&all) < 2) {
+      CHECK_FALSE(moved);
+      return;
+    }
+    CHECK(moved);
+    const cpu_set_t first = Allowed();
+    CHECK(CPU_COUNT(&first) == CPU_COUNT(&all) - 1);
+    CHECK(CPU_ISSET(sched_getcpu(), &first));
+    CHECK_FALSE(watch.Look(3 * kSecond));
+    const cpu_set_t still = Allowed();
+    CHECK(CPU_EQUAL(&first, &still));
+    const int here = sched_getcpu();
+    waited("999000000");
+    CHECK(watch.Look(4 * kSecond));
+    const cpu_set_t second = Allowed();
+    CHECK(CPU_COUNT(&second) == CPU_COUNT(&all) - 1);
+    if (CPU_COUNT(&all) == 2) CHECK_FALSE(CPU_ISSET(here, &second));
+  });
+}
+
+TEST_CASE("a kernel that tells no waiting changes nothing") {
+  const test::TempDir dir;
+  OnOwnThread([&] {
+    const cpu_set_t all = Allowed();
+    for (const char* text : {"", "7", "7\n", "no numbers at all\n"}) {
+      INFO(text);
+      std::ofstream(dir / "schedstat") << text;
+      ProcessorWatch watch((dir / "schedstat").c_str());
+      CHECK_FALSE(watch.Look(0));
+      CHECK_FALSE(watch.Look(kSecond));
+    }
+    ProcessorWatch none((dir / "missing").c_str());
+    CHECK_FALSE(none.WaitedNanoseconds().has_value());
+    CHECK_FALSE(none.Look(kSecond));
+    const cpu_set_t after = Allowed();
+    CHECK(CPU_EQUAL(&all, &after));
+  });
+}
