@@ -45,7 +45,7 @@ void StreamReader::Begin(RequestRecord* record, std::string* answer, size_t most
   event_tokens_ = true;
   most_events_ = most_events;
   too_long_ = false;
-  done_ = finished_ = complete_ = ended_ = failed_ = absurd_usage_ = false;
+  done_ = finished_ = complete_ = cut_ = ended_ = failed_ = absurd_usage_ = false;
 }
 
 StreamReader::State StreamReader::Feed(std::string_view bytes, int64_t now, std::optional<int64_t> kernel) {
@@ -109,7 +109,12 @@ void StreamReader::TakeEvent(const http::SseEvent& event) {
     return Fail(Outcome::kErrorEvent, text.empty() ? "event: error" : http::ErrorText(text));
   }
   if (event.data.empty()) return;
-  TakeChunk(chunks_.Read(event.data, answer_));
+  const http::Chunk& chunk = chunks_.Read(event.data, answer_);
+  // An event with a name that the API does not have, as gateways send to keep connections alive (`event:
+  // ping`).
+  const bool foreign = !event.name.empty() && event.name != "message";
+  if (foreign && chunk.kind == http::Chunk::Kind::kMalformed) return;
+  TakeChunk(chunk);
 }
 
 void StreamReader::TakeChunk(const http::Chunk& chunk) {
@@ -120,6 +125,7 @@ void StreamReader::TakeChunk(const http::Chunk& chunk) {
     case http::Chunk::Kind::kError:
       return Fail(Outcome::kErrorEvent, chunk.error);
     case http::Chunk::Kind::kMalformed:
+      if (cut_) return Fail(Outcome::kTruncated, "the connection closed within an event");
       return Fail(Outcome::kProtocol, "an event's data is no JSON object");
     case http::Chunk::Kind::kData:
       break;
@@ -183,6 +189,7 @@ void StreamReader::Closed(int64_t now, std::string_view error) {
   } else if (parser_.Closed() == http::ResponseParser::Step::kError) {
     Fail(answered() ? Outcome::kTruncated : Outcome::kReset, parser_.error());
   }
+  cut_ = true;  // no length and no last chunk said where the answer ends
   Finish(now);
 }
 

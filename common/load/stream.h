@@ -72,6 +72,7 @@ class StreamReader {
   bool done_ = false;
   bool finished_ = false;  // a finish_reason came
   bool complete_ = false;  // the HTTP answer ended by its own framing
+  bool cut_ = false;       // the answer lasted until the connection closed: its last event may be a half one
   bool ended_ = false;
   bool failed_ = false;
   bool absurd_usage_ = false;

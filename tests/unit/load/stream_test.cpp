@@ -19,6 +19,18 @@ const std::string kDone = Event("[DONE]") + std::string(kLastChunk);
 RequestRecord PlayBody(const std::string& body) {
   return Play({{1, ChunkedHead()}, {10, body}});
 }
+
+// An event as it stands in an answer without chunks.
+std::string Data(const std::string& data, const std::string& name = "") {
+  return (name.empty() ? "" : "event: " + name + "\n") + "data: " + data + "\n\n";
+}
+
+constexpr std::string_view kUntilClose = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+
+// The answer lasts until the connection closes.
+RequestRecord PlayUntilClose(const std::string& body) {
+  return Play({{1, std::string(kUntilClose)}, {10, body}});
+}
 }  // namespace
 
 TEST_CASE("a usual stream leaves all its times", "[F2]") {
@@ -73,6 +85,18 @@ TEST_CASE("the outcome of every kind of end") {
            {"neither", PlayBody(token + std::string(kLastChunk)), Outcome::kTruncated},
            {"closed in the middle", PlayBody(token + token), Outcome::kTruncated},
            {"closed within an event", PlayBody(token + "20\r\ndata: {\"cho"), Outcome::kTruncated},
+           {"closed within an event of an answer without length",
+            PlayUntilClose(Data(Content(" a")) + "data: {\"cho"), Outcome::kTruncated},
+           {"closed within the first event of such an answer", PlayUntilClose("data: {\"cho"),
+            Outcome::kTruncated},
+           {"closed within [DONE] of such an answer", PlayUntilClose(Data(Content(" a")) + "data: [DON"),
+            Outcome::kTruncated},
+           {"last event of such an answer without blank line",
+            PlayUntilClose(Data(Content(" a")) + "data: [DONE]"), Outcome::kOk},
+           {"malformed event in such an answer", PlayUntilClose(Data("{\"cho") + Data(Content(" a"))),
+            Outcome::kProtocol},
+           {"malformed last event of a whole answer",
+            PlayBody(token + Chunk("data: {\"cho") + std::string(kLastChunk)), Outcome::kProtocol},
            {"reset", Play({{1, ChunkedHead()}, {10, token}}, "Connection reset by peer"), Outcome::kReset},
            {"closed before an answer", Play({}), Outcome::kReset},
            {"error event", PlayBody(token + Event(R"({"error":{"message":"died"}})") + kDone),
@@ -91,6 +115,10 @@ TEST_CASE("the outcome of every kind of end") {
            {"empty body", PlayBody(std::string(kLastChunk)), Outcome::kNoOutput},
            {"usage only", PlayBody(Event(Usage(3, 0)) + kDone), Outcome::kNoOutput},
            {"malformed event", PlayBody(token + Event("{\"choices\":") + kDone), Outcome::kProtocol},
+           {"malformed event: message", PlayBody(token + Chunk("event: message\ndata: ping\n\n") + kDone),
+            Outcome::kProtocol},
+           {"event: ping", PlayBody(Chunk("event: ping\ndata: ping\n\n") + token + kDone), Outcome::kOk},
+           {"event: ping alone", PlayBody(Chunk("event: ping\ndata: ping\n\n") + kDone), Outcome::kNoOutput},
            {"500",
             Play({{1, "HTTP/1.1 500 Oops\r\nContent-Length: 24\r\n\r\n{\"error\":{\"message\":\"x\"}}"}}),
             Outcome::kHttpStatus},
@@ -127,6 +155,52 @@ TEST_CASE("after [DONE] an answer is whole, whatever ends the exchange") {
       CHECK_FALSE(reader.reusable());
     }
   }
+}
+
+TEST_CASE("an answer that lasts until the close is truncated wherever it is cut before its end") {
+  const std::string head(kUntilClose);
+  const std::string role = Data(Delta(R"({"role":"assistant"})"));
+  const std::string output = Data(Content(" a")) + Data("ping", "ping") + Data(Content(" b"));
+  const std::string finish = Data(Delta("{}", "\"stop\""));
+  const std::string bytes = head + role + output + finish + Data(Usage(3, 2)) + Data("[DONE]");
+  const size_t first_output = head.size() + role.size() + Data(Content(" a")).size();
+  const size_t finished = head.size() + role.size() + output.size() + finish.size();
+  // Whether what a cut leaves of the last event is data that no longer says what it said.
+  const auto half_event = [&](size_t cut) {
+    const size_t blank = bytes.rfind("\n\n", cut - 2);
+    const size_t begin = blank == std::string::npos ? head.size() : blank + 2;
+    const std::string rest = bytes.substr(begin, cut - begin);
+    const std::string_view data = std::string_view(rest).substr(std::min<size_t>(6, rest.size()));
+    const bool whole = data.ends_with('\n') || data == "[DONE]" ||
+                       (cut + 1 < bytes.size() && bytes.compare(cut, 2, "\n\n") == 0);
+    return rest.starts_with("data:") && !data.empty() && !whole;
+  };
+  for (size_t cut = head.size() + 2; cut <= bytes.size(); ++cut) {
+    const RequestRecord record = PlayCut(std::string_view(bytes).substr(0, cut), {});
+    INFO("after " << cut << " bytes: " << record.error);
+    Outcome expected = Outcome::kOk;
+    if (half_event(cut)) {
+      expected = Outcome::kTruncated;
+    } else if (cut + 2 < first_output) {
+      expected = Outcome::kNoOutput;
+    } else if (cut + 2 < finished) {
+      expected = Outcome::kTruncated;
+    }
+    CHECK(OutcomeName(record.outcome) == OutcomeName(expected));
+    // In two reads the same, wherever the second begins.
+    for (size_t second = 1; second < cut; ++second)
+      REQUIRE(PlayCut(std::string_view(bytes).substr(0, cut), {second}) == record);
+  }
+}
+
+TEST_CASE("an event with a name of its own that is no JSON says nothing, however it is cut") {
+  const std::string plain = std::string(kUntilClose) + Data(Content(" a")) + Data(Content(" b", "\"stop\""));
+  const std::string bytes = std::string(kUntilClose) + Data("ping", "ping") + Data(Content(" a")) +
+                            Data("2026-01-01 still here", "keep-alive") + Data(Content(" b", "\"stop\""));
+  const RequestRecord expected = PlayCut(plain, {});
+  CHECK(expected.outcome == Outcome::kOk);
+  CHECK(expected.events.size() == 2);
+  for (size_t cut = 1; cut < bytes.size(); ++cut) REQUIRE(PlayCut(bytes, {cut}) == expected);
 }
 
 TEST_CASE("an answer far longer than was asked for ends, whatever the server has yet to say") {
