@@ -29,6 +29,7 @@ struct WorkloadSpec {
   std::vector<LoadLevel> levels;
   std::optional<Nanoseconds> load_duration;  // agentic only
   std::optional<Nanoseconds> warm_up;        // agentic only
+  bool text_prompts = false;                 // whose tokens somebody has to count (M23), no token ids
   // The workload as one JSON object, checked by workload::ParseWorkload (docs/workloads.md), without the
   // load levels; `file` still as written.
   std::string options_json;
@@ -63,6 +64,8 @@ struct LoadSpec {
   std::vector<std::string> machines;                   // of the pool; empty: the head
   Nanoseconds start_after = std::chrono::seconds(10);  // several: from starting them to their common start
   std::optional<Nanoseconds> stall = std::chrono::seconds(60);  // no token for any user; empty: never
+  // A tokenizer.json or its directory on these machines, which counts text prompts; "": the engine does.
+  std::string tokenizer;
 };
 
 struct JobSpec {

@@ -74,6 +74,7 @@ std::optional<WorkloadSpec> ReadWorkload(const std::string& name, const Value& v
   workload.file = parsed->file;
   workload.load_duration = parsed->load_duration;
   workload.warm_up = parsed->warm_up;
+  workload.text_prompts = !parsed->token_ids;
   workload.levels = Levels(*parsed);
   if (workload.levels.empty() && parsed->shape == workload::Shape::kTrace)
     workload.levels = {{LoadLevel::Kind::kSpeedup, 1, ""}};
@@ -265,7 +266,7 @@ void CheckReference(const Value& root, const JobSpec& job) {
   root.Fail(absl::StrCat("accuracy.reference '", job.accuracy->reference, "' is none of the job's stacks"));
 }
 
-void ReadLoad(const Value& value, LoadSpec* load) {
+void ReadLoad(const Value& value, const std::vector<WorkloadSpec>& workloads, LoadSpec* load) {
   Map map(value);
   if (auto machines = map.Get("machines")) {
     std::set<std::string> seen;
@@ -289,6 +290,18 @@ void ReadLoad(const Value& value, LoadSpec* load) {
       load->stall.reset();
     } else if (auto time = stall->Duration(std::chrono::seconds(5), std::chrono::hours(24))) {
       load->stall = *time;
+    }
+  }
+  if (auto tokenizer = map.Get("tokenizer")) {
+    load->tokenizer = tokenizer->Text().value_or("");
+    if (!load->tokenizer.starts_with('/')) {
+      tokenizer->Fail(absl::StrCat("'", load->tokenizer, "' is no absolute path"),
+                      "name a tokenizer.json or its directory on the machines that send the load");
+    } else if (std::none_of(workloads.begin(), workloads.end(),
+                            [](const WorkloadSpec& workload) { return workload.text_prompts; })) {
+      tokenizer->Fail(
+          "counts prompts of text, and every workload sends token ids, which need nobody to count",
+          "leave it out, or write `prompt: text` or `api: chat` in a workload");
     }
   }
   map.Finish();
@@ -343,7 +356,7 @@ Result<JobSpec> ReadJob(std::string_view yaml, const std::string& where, const F
   }
   if (auto deadline = map.Get("request_deadline"))
     job.request_deadline = deadline->Duration(std::chrono::seconds(1), std::chrono::hours(24));
-  if (auto load = map.Get("load")) ReadLoad(*load, &job.load);
+  if (auto load = map.Get("load")) ReadLoad(*load, job.workloads, &job.load);
   map.Whole("seed", 0, INT64_MAX, &job.seed);
   map.Finish();
 

@@ -48,10 +48,14 @@ Result<std::string> LoadPlanJson(const LoadPlanInput& input) {
   if (input.workload->load_duration) plan["duration"] = FormatDuration(*input.workload->load_duration);
   if (input.workload->warm_up) plan["warm_up"] = FormatDuration(*input.workload->warm_up);
   if (input.request_deadline) plan["deadline"] = FormatDuration(*input.request_deadline);
-  // Text prompts get exact lengths where the engine counts tokens (M23).
-  const bool text = (workload.contains("api") && workload["api"] == "chat") ||
-                    (workload.contains("prompt") && workload["prompt"] == "text");
-  if (text && !input.tokenize_url.empty()) plan["tokenize_url"] = input.tokenize_url;
+  // Text prompts get exact lengths where somebody counts their tokens (M23).
+  if (input.workload->text_prompts) {
+    if (!input.tokenizer.empty()) {
+      plan["tokenizer"] = input.tokenizer;
+    } else if (!input.tokenize_url.empty()) {
+      plan["tokenize_url"] = input.tokenize_url;
+    }
+  }
   return DumpJson(plan, 1);
 }
 

@@ -16,7 +16,8 @@ struct LoadPlanInput {
   std::string output_dir;  // on the head
   std::string marker;      // prompts of this job and repeat share no KV with others
   std::optional<Nanoseconds> request_deadline;
-  std::string tokenize_url;  // of an engine that counts tokens; "": none
+  std::string tokenizer;     // a tokenizer.json or its directory on the load's machine; "": none
+  std::string tokenize_url;  // of an engine that counts tokens where there is no tokenizer; "": none
   uint64_t seed = 42;
   // One of several workers that share the load and begin together, by its own machine's clock.
   uint32_t worker = 0, workers = 1;

@@ -162,6 +162,7 @@ Result<v1::ProcessSpec> LoadWorkers::SpecOf(const Worker& worker, uint32_t numbe
   input.worker = number;
   input.workers = static_cast<uint32_t>(workers_.size());
   if (start) input.start_at_wall = *start + worker.clock_offset;
+  input.tokenizer = run_.job->load.tokenizer;
   for (const PlannedProcess& process : stack_.processes) {
     const bool counts = stack_.engine_kind == "vllm" || stack_.engine_kind == "sglang" ||
                         stack_.engine_kind == "llama.cpp" || stack_.engine_kind == "sim";

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/digest.h"
 #include "common/base/time_format.h"
+#include "common/tokenizer/local.h"
 #include "controller/stacks/rdma.h"
 #include "controller/stacks/stack_plan.h"
 #include "controller/steps/load_workers.h"
@@ -44,6 +45,7 @@ class Planner {
                      [&](const auto& a, const auto& b) { return (a == head_) > (b == head_); });
     CheckFamilies();
     ChooseLoadMachines();
+    CheckTokenizer();
 
     uint64_t seed = std::stoull(Sha256Hex(input_.job_id, 8), nullptr, 16);
     PortPool ports(machines_, seed);
@@ -168,6 +170,14 @@ class Planner {
              absl::StrCat("the pool has ", absl::StrJoin(names, ", "),
                           "; a machine for the load alone is one with `gpus: 0`"));
     }
+  }
+
+  // The load's machines run the same release as this controller.
+  void CheckTokenizer() {
+    if (job_.load.tokenizer.empty() || tokenizer::LocalAvailable()) return;
+    Refuse("load.tokenizer", absl::StrCat("'", job_.load.tokenizer, "': this build has no local tokenizer"),
+           "build with -DPOOLMARK_TOKENIZER=ON (the preset `tokenizer`), or leave it out: an engine with a "
+           "tokenize endpoint counts");
   }
 
   // A load's process is named after its stack, workload and level; agents take names up to a length.

@@ -169,7 +169,7 @@ TEST_CASE("a plan's results say how its prompts got their lengths", "[live]") {
   CHECK(server.requests() == before);
 }
 
-TEST_CASE("a local tokenizer counts quick runs' prompts where the build has one", "[live]") {
+TEST_CASE("a local tokenizer counts prompts where the build has one", "[M23][live][tokenizer]") {
   if (NoProgram()) return;
   TokenServer server({.tokens = 1});
   const auto shared = poolmark::test::SharedData();
@@ -177,14 +177,28 @@ TEST_CASE("a local tokenizer counts quick runs' prompts where the build has one"
   const Done done =
       Poolmark(Quick(server, {"--api", "completions", "--tokenizer", directory, "-c", "1", "-n", "1"}));
   INFO(done.out << done.err);
+  // As a job writes its plan (load.tokenizer).
+  const TempDir dir;
+  Json chat = Synthetic(4);
+  chat["api"] = "chat";
+  chat["input"] = 40;
+  const Done planned =
+      Poolmark({"--plan",
+                WritePlan(dir, "o", PlanOf(server, chat, {{"concurrency", 2}}, {{"tokenizer", directory}}))});
+  INFO(planned.out << planned.err);
   if (!tokenizer::LocalAvailable()) {
     CHECK(done.code == 2);
-    CHECK(done.err.find("tokenizer") != std::string::npos);
+    CHECK(planned.code == 2);
+    for (const std::string& text : {done.err, planned.out + planned.err})
+      CHECK(text.find(directory + ": this build has no local tokenizer") != std::string::npos);
     return;
   }
   if (!shared.has_value()) return;
   CHECK(done.code == 0);
   CHECK(done.out.find("prompt lengths are exact, counted by file " + directory) != std::string::npos);
+  REQUIRE(planned.code == 0);
+  const Json load = (*ParseJson(*ReadFile(dir / "o/load.json")))["load"];
+  CHECK(load["prompt_lengths"] == "exact, counted by file " + directory + "/tokenizer.json");
 }
 
 }  // namespace poolmark::load::test

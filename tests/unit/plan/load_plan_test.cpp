@@ -24,9 +24,10 @@ processes:
 entry: engine.http
 )";
 
-Result<spec::JobSpec> JobOf(const std::string& workload, Errors* errors) {
+Result<spec::JobSpec> JobOf(const std::string& workload, Errors* errors, const std::string& rest = "") {
   const std::string job =
-      "version: 1\npool: pool.yaml\nstacks: [{use: stack.yaml, as: s}]\nworkloads:\n  w: " + workload + "\n";
+      "version: 1\npool: pool.yaml\nstacks: [{use: stack.yaml, as: s}]\nworkloads:\n  w: " + workload + "\n" +
+      rest;
   auto files = [](const std::string& name) -> Result<std::string> {
     if (name == "pool.yaml") return std::string("version: 1\nmachines: [{name: n0}]\n");
     if (name == "stack.yaml") return std::string(kStack);
@@ -35,9 +36,9 @@ Result<spec::JobSpec> JobOf(const std::string& workload, Errors* errors) {
   return spec::ReadJob(job, "job.yaml", files, {}, errors);
 }
 
-std::string ErrorsOf(const std::string& workload) {
+std::string ErrorsOf(const std::string& workload, const std::string& rest = "") {
   Errors errors;
-  (void)JobOf(workload, &errors);
+  (void)JobOf(workload, &errors, rest);
   std::string text;
   for (const Error& error : errors) text += std::string(ToStatus(error).message()) + "\n";
   return text;
@@ -48,10 +49,11 @@ struct Loaded {
   std::string level_name, text;
   load::Plan plan;
 };
-Loaded LoadOf(const std::string& workload, size_t index = 0, const std::string& file = "") {
+Loaded LoadOf(const std::string& workload, size_t index = 0, const std::string& file = "",
+              const std::string& rest = "") {
   Errors errors;
-  auto job = JobOf(workload, &errors);
-  INFO(ErrorsOf(workload));
+  auto job = JobOf(workload, &errors, rest);
+  INFO(ErrorsOf(workload, rest));
   REQUIRE(job.ok());
   const spec::LoadLevel level = job->workloads[0].levels.at(index);
   StackPlan stack;
@@ -64,6 +66,8 @@ Loaded LoadOf(const std::string& workload, size_t index = 0, const std::string& 
   input.file = file;
   input.output_dir = "/o";
   input.marker = "j/1";
+  input.tokenizer = job->load.tokenizer;
+  input.tokenize_url = "http://127.0.0.1:2";
   input.seed = job->seed;
   const auto text = LoadPlanJson(input);
   INFO(text.status());
@@ -112,6 +116,27 @@ TEST_CASE("a job's rates arrive as it says: Poisson unless told, constant, gamma
   const Loaded many = LoadOf(head + ", rate: '1:1s,2:1s,3:1s,4:1s,5:1s,6:1s'}");
   CHECK(many.level_name.size() <= 16);
   CHECK(many.level_name.rfind("rsteps-", 0) == 0);
+}
+
+TEST_CASE("prompts of text are counted by the engine, or by the tokenizer that the job names", "[M23]") {
+  const std::string head = std::string("{") + kSynthetic + ", concurrency: [4]";
+  const std::string file = "load: {tokenizer: /models/m/tokenizer.json}\n";
+  for (const char* text : {", api: chat}", ", prompt: text}", ", answers: live}"}) {
+    CAPTURE(text);
+    const load::Plan asked = LoadOf(head + text).plan;
+    CHECK(asked.tokenize_url == "http://127.0.0.1:2");
+    CHECK(asked.tokenizer.empty());
+    const load::Plan read = LoadOf(head + text, 0, "", file).plan;
+    CHECK(read.tokenize_url.empty());
+    CHECK(read.tokenizer == "/models/m/tokenizer.json");
+  }
+  // Token ids need nobody to count them.
+  CHECK(LoadOf(head + "}").plan.tokenize_url.empty());
+  CHECK_THAT(ErrorsOf(head + "}", file),
+             Catch::Contains("job.yaml:6:19 load.tokenizer: counts prompts of text"));
+  CHECK_THAT(ErrorsOf(head + ", api: chat}", "load: {tokenizer: models/m}\n"),
+             Catch::Contains("'models/m' is no absolute path"));
+  CHECK_THAT(ErrorsOf(head + ", api: chat}", "load: {tokenizer: [a]}\n"), Catch::Contains("load.tokenizer"));
 }
 
 TEST_CASE("a load.json of another schema_version is refused by name") {

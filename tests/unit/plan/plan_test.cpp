@@ -9,6 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/spec/read.h"
+#include "common/tokenizer/local.h"
 #include "controller/steps/pick_machines.h"
 #include "tests/support/shared_data.h"
 
@@ -48,14 +49,13 @@ struct Case {
   std::vector<MachineFacts> machines = {Machine("n0"), Machine("n1")};
   std::string extra;
   std::string stacks = "[{use: stack.yaml, as: s}]";
+  std::string workload = "shape: synthetic, input: 20, output: 8, concurrency: [2, 4]";
   std::map<std::string, Nanoseconds> lengths;  // of the loads
 };
 
 Result<spec::JobSpec> JobOf(const Case& c, Errors* refusals) {
-  std::string job_yaml =
-      "version: 1\npool: pool.yaml\nstacks: " + c.stacks +
-      "\nworkloads: {w: {shape: synthetic, input: 20, output: 8, concurrency: [2, 4]}}\nrepeats: 2\n" +
-      c.extra;
+  std::string job_yaml = "version: 1\npool: pool.yaml\nstacks: " + c.stacks + "\nworkloads: {w: {" +
+                         c.workload + "}}\nrepeats: 2\n" + c.extra;
   auto files = [&](const std::string& name) -> Result<std::string> {
     if (name == "pool.yaml") return c.pool;
     if (name == "stack.yaml") return c.stack;
@@ -172,6 +172,20 @@ TEST_CASE("an attached engine that no agent of the pool can ask is refused, not 
     const bool planned = PlanOf(c, &refusals).ok();
     for (const Error& error : refusals) UNSCOPED_INFO(ToStatus(error).message());
     CHECK(planned);
+  }
+}
+
+TEST_CASE("a job that names a tokenizer file is refused by a build that cannot read it", "[M23][C5]") {
+  Case c;
+  c.stacks = "[{use: sim-local, as: s}]";
+  c.workload = "shape: synthetic, input: 20, output: 8, api: chat, concurrency: [2, 4]";
+  c.extra = "load: {tokenizer: /models/m}\n";
+  Errors refusals;
+  const bool planned = PlanOf(c, &refusals).ok();
+  CHECK(planned == tokenizer::LocalAvailable());
+  if (!planned) {
+    CHECK_THAT(RefusalsOf(c),
+               Catch::Contains("load.tokenizer: '/models/m': this build has no local tokenizer"));
   }
 }
 

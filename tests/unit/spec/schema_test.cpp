@@ -158,6 +158,7 @@ TEST_CASE("the schemas know every key that the readers know, and no other") {
   CHECK(known("job", odd) == described(job));
   CHECK(known("job", "preflight: {line_rate: {zzzzzzzzzzzz: 1}}\n") ==
         described(job["properties"]["preflight"]["properties"]["line_rate"]["anyOf"][1]));
+  CHECK(known("job", "load: {zzzzzzzzzzzz: 1}\n") == described(job["properties"]["load"]));
   CHECK(known("job", "accuracy: {zzzzzzzzzzzz: 1}\n") == described(job["properties"]["accuracy"]));
   CHECK(known("job", "accuracy: {judge: {zzzzzzzzzzzz: 1}}\n") ==
         described(job["properties"]["accuracy"]["properties"]["judge"]));
@@ -185,6 +186,8 @@ TEST_CASE("the schemas refuse what the readers refuse") {
   CHECK(Check("job", good) == "");
   CHECK(Check("job", good + "accuracy: {dataset: d, metric: judge, judge: {url: u, model: m}}\n") == "");
   CHECK(Check("job", good + "accuracy: {dataset: d, metric: exact}\n") != "");
+  CHECK(Check("job", good + "load: {tokenizer: /models/m}\n") == "");
+  CHECK(Check("job", good + "load: {tokenizer: models/m}\n") != "");
   CHECK(Check("job", good + "accuracy: {dataset: d, metric: judge, judge: {url: u}}\n") != "");
   for (const auto& [from, to] :
        std::vector<std::pair<std::string, std::string>>{{"version: 1", "version: 2"},
