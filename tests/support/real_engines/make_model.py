@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Writes a tiny Llama with seeded random weights as GGUF: enough for an engine to compute real KV, no sense in its answers.
 
-Vocabulary: 256 bytes, a few merges, and filler tokens up to 2048, so that prompts can be sent as token ids 300..2047."""
+Vocabulary: 256 bytes, a few merges, and filler tokens up to 2048, so that prompts can be sent as token ids 300..2047.
+Without temperature every token of an answer is a filler token and so a word: a byte alone may be no character, and an
+answer of such bytes no output."""
 import sys
 
 import gguf
@@ -58,7 +60,9 @@ def main(path):
         writer.add_tensor(name, (random.standard_normal(shape) * 0.05).astype(np.float32))
 
     tensor("token_embd.weight", VOCAB, HIDDEN)
-    tensor("output.weight", VOCAB, HIDDEN)
+    output = (random.standard_normal((VOCAB, HIDDEN)) * 0.05).astype(np.float32)
+    output[: 3 + 256] = 0  # of 1 789 other random logits the largest is above zero
+    writer.add_tensor("output.weight", output)
     writer.add_tensor("output_norm.weight", np.ones(HIDDEN, dtype=np.float32))
     head = HIDDEN // HEADS
     for layer in range(LAYERS):
