@@ -43,8 +43,12 @@ class EngineCounterImpl final : public TokenCounter {
         const std::string answer,
         post_("/tokenize", request.dump(-1, ' ', false, Json::error_handler_t::replace)));
     POOLMARK_ASSIGN_OR_RETURN(const Json json, ParseJson(answer, "/tokenize"));
-    if (json.is_object() && json.contains("count") && json["count"].is_number_unsigned())
-      return json["count"].get<int64_t>();
+    if (json.is_object() && json.contains("count") && json["count"].is_number_unsigned()) {
+      const uint64_t count = json["count"].get<uint64_t>();
+      if (count <= static_cast<uint64_t>(kMostCounted)) return static_cast<int64_t>(count);
+      return Unavailable("/tokenize", "counted " + std::to_string(count) + " tokens, at most " +
+                                          std::to_string(kMostCounted) + " can be");
+    }
     if (json.is_object() && json.contains("tokens") && json["tokens"].is_array() &&
         request.contains("content")) {
       return static_cast<int64_t>(json["tokens"].size());

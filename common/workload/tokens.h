@@ -23,6 +23,9 @@ class TokenCounter {
   virtual Result<int64_t> CountChat(const std::vector<std::pair<std::string, std::string>>& messages) = 0;
 };
 
+// More tokens than any text has: an engine that counts more is not believed.
+inline constexpr int64_t kMostCounted = 1'000'000'000;
+
 // POST to the engine: path and JSON body in, JSON body out.
 using Post = std::function<Result<std::string>(const std::string& path, const std::string& body)>;
 // The tokenize endpoints of vLLM ({"count": n}) and of llama.cpp ({"tokens": [...]}); which one is

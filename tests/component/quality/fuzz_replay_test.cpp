@@ -10,6 +10,7 @@
 #include "common/quality/report_text.h"
 #include "common/quality/verify.h"
 #include "tests/component/quality/bench_setup.h"
+#include "tests/fuzz/quality_replies.h"
 #include "tests/fuzz/quality_targets.h"
 #include "tests/unit/quality/quality_data.h"
 
@@ -165,6 +166,7 @@ TEST_CASE("readers hold on recorded, mutated and hostile inputs", "[K2]") {
   for (const std::string& text : hostile) {
     for (int kind = 0; kind < test::kQualityFileKinds; ++kind) test::FuzzQualityFile(kind, text);
     test::FuzzQualityText(text);
+    test::FuzzQualityReplies(text);
   }
   if (auto data = test::QualityData()) {
     auto add = [&](int kind, const std::string& file) {
@@ -203,7 +205,15 @@ TEST_CASE("readers hold on recorded, mutated and hostile inputs", "[K2]") {
       if (i < 20) test::FuzzQualityText(std::string_view(mutated).substr(0, 3000));
     }
   }
-  SUCCEED();
+  const std::string corpus = test::Source("tests/fuzz/corpus/quality_replies");
+  const Result<std::vector<std::string>> replies = ListDir(corpus);
+  REQUIRE(replies.ok());
+  CHECK(replies->size() >= 8);
+  for (const std::string& name : *replies) {
+    const std::string text = ReadFile(corpus + "/" + name).value();
+    test::FuzzQualityReplies(text);
+    for (int i = 0; i < 50; ++i) test::FuzzQualityReplies(Mutated(text, &random));
+  }
 }
 
 }  // namespace poolmark::quality

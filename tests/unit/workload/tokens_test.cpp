@@ -111,6 +111,12 @@ TEST_CASE("tokenize endpoints of vLLM and of llama.cpp are told apart by their a
   CHECK(*EngineCounter(answer(R"({"tokens":[1,2,3]})"), "m")->CountText("a b") == 3);
   CHECK_FALSE(EngineCounter(answer(R"({"error":"no"})"), "m")->CountText("a").ok());
   CHECK_FALSE(EngineCounter(answer("<html>"), "m")->CountText("a").ok());
+  // Counts that no text has would overflow what is computed from them.
+  for (const char* count : {"1000000001", "9223372036854775807", "18446744073709551615"}) {
+    const auto refused =
+        EngineCounter(answer(std::string(R"({"count":)") + count + "}"), "m")->CountText("a");
+    CHECK_THAT(std::string(refused.status().message()), Catch::Contains(count));
+  }
 }
 
 TEST_CASE("live answers take the engine's own text into the next prompt", "[D3]") {
