@@ -11,6 +11,7 @@
 
 #include "common/base/log.h"
 #include "common/http/request_parser.h"
+#include "common/http/response_head.h"
 
 namespace poolmark::http {
 namespace {
@@ -28,56 +29,6 @@ constexpr auto kWriteLimit = 60s;    // one write without progress
 constexpr size_t kMaxQueuedBytes = 64u << 20;
 constexpr size_t kReadAhead = RequestParser::kMaxHeadBytes;
 
-std::string_view Reason(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 204:
-      return "No Content";
-    case 304:
-      return "Not Modified";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 413:
-      return "Content Too Large";
-    case 417:
-      return "Expectation Failed";
-    case 429:
-      return "Too Many Requests";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 500:
-      return "Internal Server Error";
-    case 501:
-      return "Not Implemented";
-    case 502:
-      return "Bad Gateway";
-    case 503:
-      return "Service Unavailable";
-    case 505:
-      return "HTTP Version Not Supported";
-    default:
-      return "Status";
-  }
-}
-
-// A header value that cannot split the answer.
-std::string Clean(std::string_view value) {
-  std::string result(value);
-  for (char& c : result) {
-    if (c == '\r' || c == '\n' || c == '\0') c = ' ';
-  }
-  return result;
-}
-
 class Connection;
 
 // What connections share with the server; outlives it as long as a writer is held somewhere.
@@ -89,16 +40,6 @@ struct Core {
   std::unordered_set<std::shared_ptr<Connection>> connections;
   bool stopping = false;
 };
-
-std::string HeadText(int status, std::string_view content_type, const Headers& extra, bool keep_alive) {
-  std::string head = "HTTP/1.1 " + std::to_string(status) + " ";
-  head += Reason(status);
-  head += "\r\n";
-  if (!content_type.empty()) head += "Content-Type: " + Clean(content_type) + "\r\n";
-  for (const auto& [name, value] : extra) head += Clean(name) + ": " + Clean(value) + "\r\n";
-  if (!keep_alive) head += "Connection: close\r\n";
-  return head;
-}
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -221,7 +162,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     keep_alive_ = false;
     drain_ = true;
     std::string body = parser_.error() + "\n";
-    std::string head = HeadText(parser_.error_status(), "text/plain; charset=utf-8", {}, false);
+    std::string head = ResponseHead(parser_.error_status(), "text/plain; charset=utf-8", {}, false);
     head += "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n";
     Queue(head + body, true);
   }
@@ -358,7 +299,7 @@ class Writer final : public ResponseWriter {
     std::lock_guard lock(mutex_);
     if (started_) return;
     started_ = ended_ = true;
-    std::string text = HeadText(status, content_type, extra, keep_alive_);
+    std::string text = ResponseHead(status, content_type, extra, keep_alive_);
     if (status != 204 && status != 304) text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
     text += "\r\n";
     if (!head_only_) text += body;
@@ -369,7 +310,7 @@ class Writer final : public ResponseWriter {
     std::lock_guard lock(mutex_);
     if (started_) return false;
     started_ = true;
-    std::string text = HeadText(status, content_type, extra, keep_alive_);
+    std::string text = ResponseHead(status, content_type, extra, keep_alive_);
     if (!http_1_0_) text += "Transfer-Encoding: chunked\r\n";
     text += "\r\n";
     return connection_->Queue(text, false) && !connection_->gone();
