@@ -22,7 +22,6 @@
 namespace poolmark::cli {
 namespace {
 
-constexpr uint64_t kMaxFile = uint64_t{1} << 30;
 constexpr size_t kMostOnTerminal = 4000;  // bytes of one text of `show`
 
 int ExitCode(quality::Verdict verdict) {
@@ -195,7 +194,7 @@ int RunQualityReport(const std::string& directory, const std::string& out, const
   std::string file = out.empty() ? JoinPath(directory, "report.html") : out;
   // A slip of the hand must not turn a result into a page.
   if (FileExists(file)) {
-    Result<std::string> older = ReadFile(file, kMaxFile);
+    Result<std::string> older = ReadFile(file, quality::kMaxFileBytes);
     if (!older.ok() || !older->starts_with("<!doctype html>"))
       return Refuse(Precondition(file, "exists and is no report", "give --out another name"), output);
   }

@@ -2,6 +2,7 @@
 // the same schema may have written (unknown keys are ignored, older plans may lack what is marked so in
 // types.h) and name file, line and field of what they refuse. Pure, thread-safe.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "common/quality/types.h"
 
 namespace poolmark::quality {
+
+// No file of a results directory is larger: such a one is neither written nor read.
+inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
 
 // The settings object of plan.json in file order, one line.
 Result<std::string> EncodeSettings(const Settings& settings);

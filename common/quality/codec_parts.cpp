@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "common/base/json_repair.h"
+#include "common/quality/codec.h"
 
 namespace poolmark::quality {
 
@@ -45,7 +46,7 @@ Status ForEachLine(std::string_view text, const std::string& where,
 
 Result<Json> ParseFile(std::string_view text, const std::string& where) {
   JsonLimits limits;
-  limits.max_bytes = size_t{1} << 30;
+  limits.max_bytes = kMaxFileBytes;
   Result<Json> parsed = ParseJson(text, where, limits);
   if (parsed.ok()) return parsed;
   // Python's writer escapes lone surrogates, which strict JSON readers refuse.

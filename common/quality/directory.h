@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/quality/codec.h"
 #include "common/quality/types.h"
 
 namespace poolmark::quality {
@@ -38,7 +39,6 @@ class DirectoryLock {
 class Directory {
  public:
   // A file above `max_file_bytes` is neither read nor written.
-  static constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30;
   explicit Directory(std::string path, uint64_t max_file_bytes = kMaxFileBytes)
       : path_(std::move(path)), max_file_bytes_(max_file_bytes) {}
   const std::string& path() const { return path_; }

@@ -14,8 +14,6 @@
 namespace poolmark::quality {
 namespace {
 
-constexpr uint64_t kMaxFile = uint64_t{1} << 30;
-
 // Null, or an object of nulls.
 bool Nothing(const Json& value) {
   return value.is_null() ||
@@ -111,7 +109,7 @@ Result<Recomputed> Recompute(const LoadedDirectory& loaded, const std::string& p
       if (reason.starts_with("judge_sanity: ")) table.insane = reason.substr(14);
     }
     // As RateAnswers does it.
-    Result<std::string> cache = ReadFile(JoinPath(path, "judge_cache.jsonl"), kMaxFile);
+    Result<std::string> cache = ReadFile(JoinPath(path, "judge_cache.jsonl"), kMaxFileBytes);
     if (cache.ok() && !table.insane) table.by_key = DecodeCache(*cache);
   }
   Recomputed out;

@@ -18,8 +18,6 @@
 namespace poolmark::quality {
 namespace {
 
-constexpr uint64_t kMaxFile = uint64_t{1} << 30;
-
 // ISO 8601 to the second with the offset: "2026-10-19T10:41:12-05:00".
 bool IsTime(std::string_view text) {
   static constexpr std::string_view kShape = "0000-00-00T00:00:00+00:00";
@@ -91,7 +89,7 @@ class Verifier {
 
   Status Manifest() {
     std::string file = directory_.File("manifest.jsonl");
-    Result<std::string> text = ReadFile(file, kMaxFile);
+    Result<std::string> text = ReadFile(file, kMaxFileBytes);
     if (!text.ok()) {
       Problem("manifest.jsonl cannot be read");
       return absl::OkStatus();
@@ -180,7 +178,7 @@ class Verifier {
     POOLMARK_ASSIGN_OR_RETURN(Recomputed again, Recompute(loaded_, loaded_.path));
     for (const std::string& problem : again.problems) Problem(problem);
     if (std::string extra = directory_.File("statistics.json"); FileExists(extra)) {
-      POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(extra, kMaxFile));
+      POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(extra, kMaxFileBytes));
       POOLMARK_ASSIGN_OR_RETURN(StatisticsCheck found, CheckStatistics(text, extra, again));
       for (std::string& problem : found.problems) Problem(std::move(problem));
       for (std::string& warning : found.warnings) report_.warnings.push_back(std::move(warning));

@@ -18,11 +18,11 @@
 namespace poolmark::controller {
 namespace {
 
-constexpr uint64_t kMaxFile = uint64_t{1} << 30;
 constexpr const char* kTokensFile = "accuracy.json";
 
 Result<quality::AccuracyFile> TokensFile(const std::string& directory) {
-  POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(JoinPath(directory, kTokensFile), kMaxFile));
+  POOLMARK_ASSIGN_OR_RETURN(const std::string text,
+                            ReadFile(JoinPath(directory, kTokensFile), quality::kMaxFileBytes));
   return quality::DecodeAccuracyFile(text, kTokensFile);
 }
 
@@ -86,14 +86,14 @@ Status TakeAccuracyArm(const spec::AccuracySpec& spec, bool candidate, const std
   bool first = true;
   for (const std::string& label : AccuracyLabels(spec, candidate)) {
     const std::string arm_file = File(incoming, "arm_", label, ".json");
-    POOLMARK_ASSIGN_OR_RETURN(std::string arm_text, ReadFile(arm_file, kMaxFile));
+    POOLMARK_ASSIGN_OR_RETURN(std::string arm_text, ReadFile(arm_file, quality::kMaxFileBytes));
     POOLMARK_ASSIGN_OR_RETURN(quality::Arm arm, quality::DecodeArm(arm_text, arm_file));
     POOLMARK_ASSIGN_OR_RETURN(std::string answers,
-                              ReadFile(File(incoming, "answers_", label, ".jsonl"), kMaxFile));
+                              ReadFile(File(incoming, "answers_", label, ".jsonl"), quality::kMaxFileBytes));
     const std::string requests_file = File(incoming, "requests_", label, ".json");
     std::optional<quality::RequestLog> requests;
     if (FileExists(requests_file)) {
-      POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(requests_file, kMaxFile));
+      POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(requests_file, quality::kMaxFileBytes));
       POOLMARK_ASSIGN_OR_RETURN(requests, quality::DecodeRequests(text, requests_file));
     }
     POOLMARK_RETURN_IF_ERROR(there.SavePass(arm, answers, requests, first));
