@@ -93,6 +93,17 @@ inline FakeEngineOptions Answering() {
   return options;
 }
 
+// A bench with one engine for both arms, whose passes are there.
+struct RunOnce {
+  RunOnce() : engine(Answering()) {
+    bench.options.reference_url = engine.url();
+    bench.options.candidate_url = engine.url();
+    bench.Run();
+  }
+  QualityBench bench;
+  FakeEngine engine;
+};
+
 // A bench with an engine for the reference and one for the candidate, whose counters are captured.
 struct TwoArms {
   explicit TwoArms(const FakeEngineOptions& candidate_options = Answering())

@@ -22,13 +22,10 @@ std::string Text(const QualityBench& bench, const std::string& name) {
 }  // namespace
 
 TEST_CASE("an engine that answers nothing takes no good pass away") {
-  QualityBench bench;
-  FakeEngine good(Answering());
-  bench.options.reference_url = good.url();
-  bench.options.candidate_url = good.url();
-  bench.Run();
+  test::RunOnce once;
+  QualityBench& bench = once.bench;
   bench.options.reference_url = "";
-  bench.options.tokenize_url = good.url();
+  bench.options.tokenize_url = once.engine.url();
   const std::string arm = Text(bench, "arm_candidate.json");
   const std::string answers = Text(bench, "answers_candidate.jsonl");
   REQUIRE(AtomicWriteFile(bench.out() + "/summary.json", "{}").ok());
@@ -154,11 +151,8 @@ TEST_CASE("what could not be read again is not saved, and takes nothing away", "
 }
 
 TEST_CASE("resume keeps what analyze will read and runs the rest again") {
-  QualityBench bench;
-  FakeEngine engine(Answering());
-  bench.options.reference_url = engine.url();
-  bench.options.candidate_url = engine.url();
-  bench.Run();
+  test::RunOnce once;
+  QualityBench& bench = once.bench;
   bench.options.resume = true;
   CHECK(bench.Run().kept == std::vector<std::string>{"reference_1", "reference_2", "candidate"});
   CHECK_THAT(bench.notes, !Catch::Contains("cannot be kept"));
@@ -195,20 +189,17 @@ TEST_CASE("resume keeps what analyze will read and runs the rest again") {
 }
 
 TEST_CASE("an arm file that cannot be read stands in the way of other roles alone") {
-  QualityBench bench;
-  FakeEngine engine(Answering());
-  bench.options.reference_url = engine.url();
-  bench.options.candidate_url = engine.url();
-  bench.Run();
+  test::RunOnce once;
+  QualityBench& bench = once.bench;
   const std::string file = bench.out() + "/arm_candidate.json";
   std::string arm = ReadFile(file).value();
   REQUIRE(AtomicWriteFile(file, "{").ok());
   bench.options.candidate_url = "";
-  const int before = engine.measured();
+  const int before = once.engine.measured();
   CHECK_THAT(std::string(bench.TryRun().status().message()),
              Catch::Contains(file) && Catch::Contains("run this arm again, or delete the file"));
-  CHECK(engine.measured() == before);
-  bench.options.candidate_url = engine.url();
+  CHECK(once.engine.measured() == before);
+  bench.options.candidate_url = once.engine.url();
   bench.options.reference_url = "";
   CHECK(bench.Run().saved == std::vector<std::string>{"candidate"});
   CHECK(Directory(bench.out()).Load(false)->passes.size() == 3);

@@ -1,6 +1,5 @@
 // Runs against engines of our own: what is sent, saved, deleted and refused.
 #include <catch2/catch.hpp>
-#include <latch>
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
@@ -196,19 +195,6 @@ TEST_CASE("failures are data: failed questions score 0, failed stores make the v
   CHECK(analysis.rows[1].loss_tag == "empty");
 }
 
-TEST_CASE("requests are retried on server errors alone", "[K12]") {
-  QualityBench bench;
-  FakeEngineOptions options = Answering();
-  int failures = 0;
-  options.status = [&](bool store, int) { return !store && failures++ < 2 ? 503 : 0; };
-  FakeEngine engine(options);
-  bench.options.candidate_url = engine.url();
-  RunReport report = bench.Run();
-  CHECK(report.failed_questions == 0);
-  CHECK(engine.measured() == QualityBench::kQuestions + 2);
-  CHECK(bench.slept() >= std::chrono::milliseconds(1500));
-}
-
 TEST_CASE("each loss has its tag, and the verdict is FAIL", "[K21][K23]") {
   FakeEngineOptions options = Answering();
   options.answer = [](const std::string& question, int number) -> std::string {
@@ -316,167 +302,6 @@ TEST_CASE("a long text is cut between characters, and how much is missing is sai
   CHECK(text.size() < 5000);
   CHECK_THAT(text, Catch::Contains("(1996000 bytes more; whole in a pipe or file)"));
   CHECK(ShowText({row}, {}, {"s1", false, false, 0}).size() > 2'000'000);
-}
-
-TEST_CASE("passages stand on chunks whatever a tokenizer does at the beginning of a text", "[K11][K14]") {
-  std::vector<int64_t> expected;
-  for (bool leading : {false, true}) {
-    QualityBench bench;
-    FakeEngineOptions options;
-    options.leading_token = leading;
-    FakeEngine engine(options);
-    bench.options.reference_url = engine.url();
-    bench.Run();
-    CHECK_THAT(bench.notes, !Catch::Contains("reuse will be partial"));
-    int64_t total = 0;
-    const std::optional<Plan> plan = Directory(bench.out()).LoadPlan().value();
-    for (const Sample& sample : plan->samples) total += *sample.expected_reused_tokens;
-    expected.push_back(total);
-  }
-  CHECK(expected[0] == expected[1]);
-}
-
-TEST_CASE("marks and line ends that a tokenizer joins cost no chunk, with every filler", "[K11][K14]") {
-  for (const char* scenario : {"independent", "reordered"}) {
-    for (const char* filler : {"dots", "dashes", "words"}) {
-      for (int64_t chunk_size : {16, 64}) {
-        INFO(scenario << " " << filler << " " << chunk_size);
-        QualityBench bench;
-        FakeEngineOptions options;
-        options.merging = true;
-        FakeEngine engine(options);
-        bench.options.settings.scenario = scenario;
-        bench.options.settings.filler = filler;
-        bench.options.settings.chunk_size = chunk_size;
-        bench.options.reference_url = engine.url();
-        bench.Run();
-        CHECK_THAT(bench.notes, !Catch::Contains("reuse will be partial"));
-        const std::optional<Plan> plan = Directory(bench.out()).LoadPlan().value();
-        for (const Sample& sample : plan->samples) {
-          // All that stands before the question is whole chunks, and every one of them is stored.
-          const std::string& content = sample.messages[0].content;
-          const std::string before = content.substr(0, content.rfind("Question: "));
-          const auto tokens =
-              static_cast<int64_t>(test::FakeTokens(test::FakeRender(before, ""), true).size());
-          CHECK(tokens % chunk_size == 0);
-          CHECK(tokens == *sample.expected_reused_tokens);
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("every chunk that a template's text costs is told, also where the beginning makes up for it",
-          "[K11][K14]") {
-  // The template's line end joins the mark before it: the last chunk of every store request is another one.
-  const auto [scenario, passages_lost] =
-      GENERATE(std::pair<const char*, int>{"independent", 3}, std::pair<const char*, int>{"reordered", 1});
-  QualityBench bench;
-  FakeEngineOptions options;
-  options.merging = true;
-  options.behind_user = "\nassistant:\n";
-  FakeEngine engine(options);
-  bench.options.settings.scenario = scenario;
-  bench.options.reference_url = engine.url();
-  bench.Run();
-  INFO(bench.notes);
-  CHECK_THAT(bench.notes,
-             Catch::Contains("24 of 24 questions expect less reuse than their whole chunks hold, " +
-                             std::to_string(24 * 16 * passages_lost) + " tokens in all"));
-}
-
-TEST_CASE("an interrupted pass leaves the finished ones; resume runs what is missing", "[K4]") {
-  TwoArms arms;
-  QualityBench& bench = arms.bench;
-  arms.candidate.OnChat([&](int number) {
-    if (number == 3) bench.Interrupt();
-  });
-  RunReport report = bench.Run();
-  CHECK(report.interrupted);
-  CHECK(report.saved == std::vector<std::string>{"reference_1", "reference_2"});
-  CHECK(!FileExists(bench.out() + "/answers_candidate.jsonl"));
-  Result<LoadedDirectory> loaded = Directory(bench.out()).Load(false);
-  REQUIRE(loaded.ok());
-  CHECK(Analyze(*loaded, {}, nullptr).status().code() == absl::StatusCode::kFailedPrecondition);
-
-  arms.candidate.OnChat(nullptr);
-  bench.Continue();
-  bench.options.resume = true;
-  int before = arms.reference.measured();
-  report = bench.Run();
-  CHECK(report.kept == std::vector<std::string>{"reference_1", "reference_2"});
-  CHECK(report.saved == std::vector<std::string>{"candidate"});
-  CHECK(arms.reference.measured() == before);
-  CHECK(AnalysisOf(bench.out()).summary.verdict == Verdict::kPass);
-}
-
-TEST_CASE("a stop ends the pass before an engine that keeps silent has answered", "[K4]") {
-  TwoArms arms;
-  QualityBench& bench = arms.bench;
-  bench.options.request_timeout = std::chrono::minutes(5);
-  std::latch over(1);
-  arms.candidate.OnChat([&](int number) {
-    if (number != 3) return;
-    bench.Interrupt();
-    over.wait();  // the answer comes only after the run has ended
-  });
-  const Result<RunReport> report = bench.TryRun();
-  over.count_down();
-  REQUIRE(report.ok());
-  CHECK(report->interrupted);
-  CHECK(report->saved == std::vector<std::string>{"reference_1", "reference_2"});
-  CHECK(Directory(bench.out()).Load(false).ok());
-}
-
-TEST_CASE("requests that were sent again or failed are told, and many are warned of") {
-  FakeEngineOptions options = Answering();
-  // Twelve questions are answered at the second attempt, the thirteenth never.
-  options.status = [](bool store, int number) {
-    if (store || number > 24) return 0;
-    return number == 24 ? 400 : number % 2 == 0 ? 503 : 0;
-  };
-  TwoArms arms(options);
-  QualityBench& bench = arms.bench;
-  bench.Run();
-  LoadedDirectory loaded = Directory(bench.out()).Load(false).value();
-  REQUIRE(loaded.passes.back().requests);
-  const RequestLog& log = *loaded.passes.back().requests;
-  CHECK(log.requests == QualityBench::kQuestions + static_cast<int64_t>(loaded.plan.store_requests.size()));
-  CHECK(log.sent_again() == 12);
-  CHECK(log.failed() == 1);
-  CHECK(log.troubled.front().request_id == "q0");
-  CHECK(log.troubled.front().attempts == 2);
-  CHECK_THAT(log.troubled.front().problem, Catch::Contains("HTTP 503"));
-  CHECK(loaded.passes.front().requests->troubled.empty());
-
-  Analysis analysis = AnalysisOf(bench.out());
-  const Json requests = ParseJson(EncodeStatistics(analysis).value())->at("requests");
-  CHECK(requests.at("candidate").at("sent_again") == 12);
-  CHECK(requests.at("candidate").at("failed") == 1);
-  CHECK(requests.at("reference_1") ==
-        Json({{"requests", QualityBench::kQuestions}, {"sent_again", 0}, {"failed", 0}}));
-  const std::string text = SummaryText(analysis);
-  CHECK_THAT(text, Catch::Contains("1 requests failed, sent again 12\n"));
-  CHECK_THAT(text, Catch::Contains("warning: candidate: 1 of") && Catch::Contains("(first q12: HTTP 400"));
-  CHECK_THAT(text, Catch::Contains("warning: candidate: requests were sent again 12 times"));
-  CHECK_THAT(ShowText(analysis.rows, loaded, {}), Catch::Contains("(the request failed: HTTP 400"));
-
-  // It is the log of this pass alone: another's is told and not taken, and a new pass takes it away.
-  const std::string file = bench.out() + "/requests_candidate.json";
-  RequestLog other = log;
-  other.started_at = "2020-01-01T00:00:00+00:00";
-  REQUIRE(AtomicWriteFile(file, EncodeRequests(other).value()).ok());
-  loaded = Directory(bench.out()).Load(false).value();
-  CHECK(!loaded.passes.back().requests);
-  REQUIRE(loaded.warnings.size() == 1);
-  CHECK_THAT(loaded.warnings[0], Catch::Contains("another pass"));
-  REQUIRE(AtomicWriteFile(file, "{").ok());
-  CHECK_THAT(Directory(bench.out()).Load(false)->warnings.at(0), Catch::Contains("requests_candidate.json"));
-  bench.options.candidate_url = "";
-  bench.options.blend_metrics_url = "";
-  bench.options.reference_repeats = 1;
-  bench.Run();
-  CHECK(!FileExists(bench.out() + "/requests_reference_2.json"));
 }
 
 TEST_CASE("hostile model output never breaks a file", "[K2]") {
