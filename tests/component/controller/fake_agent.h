@@ -59,6 +59,8 @@ class FakeAgent final : public controller::AgentLink {
   void SetFacts(v1::Facts facts);
 
  private:
+  static constexpr char kWorkDir[] = "/var/lib/poolmark-fake";
+
   Status Enter(const char* call, const v1::LeaseId& lease, std::stop_token stop);
   void Say(v1::WatchProcessesResponse event);  // lock held
   void RunLoad(const v1::ProcessSpec& spec);   // lock held
