@@ -104,7 +104,7 @@ void Loop::Run() {
   RunSoonWhenWoken();
   Rehearse();
   WaitForStart();
-  ProcessorWatch processor;
+  ProcessorWatch processor(part_.index, part_.count);
   const std::optional<int64_t> waited_before = processor.WaitedNanoseconds();
   ConvertClock();
   now_ = Now();

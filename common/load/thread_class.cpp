@@ -32,7 +32,7 @@ constexpr uint64_t kShortSlice = 100'000;
 constexpr int kBackgroundNice = 5;
 constexpr int kMostNice = 19;
 constexpr int64_t kShortestPause = 20'000'000;
-constexpr int64_t kLongestPause = 6'400'000'000;
+constexpr int64_t kLongestPause = 1'280'000'000;
 constexpr int64_t kWaitShare =
     200;  // one part in so many is waited by a thread that has a processor of its own
 
@@ -53,8 +53,11 @@ void RunInTheBackground() {
   (void)setpriority(PRIO_PROCESS, thread, std::min(kMostNice, now + kBackgroundNice));
 }
 
-ProcessorWatch::ProcessorWatch(const char* schedstat)
-    : file_(open(schedstat, O_RDONLY | O_CLOEXEC)), pause_(kShortestPause) {}
+ProcessorWatch::ProcessorWatch(uint32_t index, uint32_t threads, const char* schedstat)
+    : index_(index),
+      threads_(threads),
+      file_(open(schedstat, O_RDONLY | O_CLOEXEC)),
+      pause_(kShortestPause) {}
 
 ProcessorWatch::~ProcessorWatch() {
   if (file_ >= 0) close(file_);
@@ -71,8 +74,13 @@ std::optional<int64_t> ProcessorWatch::WaitedNanoseconds() const {
   return std::strtoll(space + 1, nullptr, 10);
 }
 
+// Threads that wait for each other must not go at the same moment to the same place.
+int64_t ProcessorWatch::Pause() const {
+  return pause_ + pause_ / 8 * (index_ % 8);
+}
+
 bool ProcessorWatch::Look(int64_t now) {
-  if (looked_at_ >= 0 && now - looked_at_ < pause_) return false;
+  if (looked_at_ >= 0 && now - looked_at_ < Pause()) return false;
   const std::optional<int64_t> waited = WaitedNanoseconds();
   if (!waited.has_value()) return false;
   const bool first = looked_at_ < 0;
@@ -92,7 +100,9 @@ bool ProcessorWatch::Look(int64_t now) {
     allowed_ = all;
   }
   cpu_set_t others = *allowed_;
-  if (here < 0 || here >= CPU_SETSIZE || !CPU_ISSET(here, &others) || CPU_COUNT(&others) < 2) return false;
+  if (here < 0 || here >= CPU_SETSIZE || !CPU_ISSET(here, &others) ||
+      CPU_COUNT(&others) <= static_cast<int>(std::max(1u, threads_)))
+    return false;
   CPU_CLR(here, &others);
   if (sched_setaffinity(0, sizeof others, &others) != 0) return false;
   return true;

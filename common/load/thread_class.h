@@ -21,8 +21,9 @@ void RunInTheBackground();
 // Every first byte then looks as late as what the server writes in one go. For the thread that made it.
 class ProcessorWatch {
  public:
-  // `schedstat`: the kernel's file about this thread.
-  explicit ProcessorWatch(const char* schedstat = "/proc/thread-self/schedstat");
+  // For the thread `index` of `threads` that share the machine's processors so; `schedstat`: the kernel's
+  // file about this thread.
+  ProcessorWatch(uint32_t index, uint32_t threads, const char* schedstat = "/proc/thread-self/schedstat");
   ~ProcessorWatch();
   ProcessorWatch(const ProcessorWatch&) = delete;
   ProcessorWatch& operator=(const ProcessorWatch&) = delete;
@@ -32,10 +33,15 @@ class ProcessorWatch {
   std::optional<int64_t> WaitedNanoseconds() const;
   // To be called often, with any steady time: where the thread waited for more than its share of the time
   // since the last look, it goes to another of the processors that it was allowed at first, and stays away
-  // from this one until it waits elsewhere. Says whether it went.
+  // from this one until it waits elsewhere. Nothing where these threads are as many as the processors: they
+  // would only drive each other about. Says whether it went.
   bool Look(int64_t now);
 
  private:
+  int64_t Pause() const;
+
+  uint32_t index_;
+  uint32_t threads_;
   int file_;
   int64_t looked_at_ = -1;
   int64_t waited_ = 0;

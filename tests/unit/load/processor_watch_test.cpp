@@ -39,7 +39,7 @@ TEST_CASE("a loop that waits leaves the processor, and stays away until it waits
   waited("0");
   OnOwnThread([&] {
     const cpu_set_t all = Allowed();
-    ProcessorWatch watch(path.c_str());
+    ProcessorWatch watch(0, 1, path.c_str());
     CHECK(watch.WaitedNanoseconds() == 0);
     CHECK_FALSE(watch.Look(0));  // the first look has nothing to compare with
     waited("1000000");
@@ -67,6 +67,40 @@ TEST_CASE("a loop that waits leaves the processor, and stays away until it waits
   });
 }
 
+TEST_CASE("loops that are as many as the processors stay where they are") {
+  const test::TempDir dir;
+  const std::string path = dir / "schedstat";
+  OnOwnThread([&] {
+    const cpu_set_t all = Allowed();
+    const auto as_many = static_cast<uint32_t>(CPU_COUNT(&all));
+    std::ofstream(path) << "1000 0 3\n";
+    ProcessorWatch watch(0, as_many, path.c_str());
+    CHECK_FALSE(watch.Look(0));
+    std::ofstream(path) << "1000 900000000 3\n";
+    CHECK_FALSE(watch.Look(kSecond));
+    const cpu_set_t after = Allowed();
+    CHECK(CPU_EQUAL(&all, &after));
+  });
+}
+
+TEST_CASE("loops that wait for each other look at different times") {
+  const test::TempDir dir;
+  const std::string path = dir / "schedstat";
+  for (const uint32_t index : {0u, 4u}) {
+    INFO(index);
+    OnOwnThread([&] {
+      const cpu_set_t all = Allowed();
+      if (CPU_COUNT(&all) < 2) return;
+      std::ofstream(path) << "1000 0 3\n";
+      ProcessorWatch watch(index, 1, path.c_str());
+      CHECK_FALSE(watch.Look(0));
+      std::ofstream(path) << "1000 20000000 3\n";
+      CHECK(watch.Look(25'000'000) == (index == 0));
+      CHECK(watch.Look(30'000'000) == (index == 4));
+    });
+  }
+}
+
 TEST_CASE("a kernel that tells no waiting changes nothing") {
   const test::TempDir dir;
   OnOwnThread([&] {
@@ -74,11 +108,11 @@ TEST_CASE("a kernel that tells no waiting changes nothing") {
     for (const char* text : {"", "7", "7\n", "no numbers at all\n"}) {
       INFO(text);
       std::ofstream(dir / "schedstat") << text;
-      ProcessorWatch watch((dir / "schedstat").c_str());
+      ProcessorWatch watch(0, 1, (dir / "schedstat").c_str());
       CHECK_FALSE(watch.Look(0));
       CHECK_FALSE(watch.Look(kSecond));
     }
-    ProcessorWatch none((dir / "missing").c_str());
+    ProcessorWatch none(0, 1, (dir / "missing").c_str());
     CHECK_FALSE(none.WaitedNanoseconds().has_value());
     CHECK_FALSE(none.Look(kSecond));
     const cpu_set_t after = Allowed();
