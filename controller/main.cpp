@@ -26,7 +26,6 @@
 
 namespace {
 
-using poolmark::Error;
 using poolmark::Status;
 
 constexpr int kExitRefused = 1;
