@@ -11,6 +11,11 @@ std::string OneToken() {
          std::string(kLastChunk);
 }
 
+bool Silence(RawConnection& connection, const std::string&, int) {
+  connection.PeerCloses();
+  return false;
+}
+
 std::string StreamOf(int tokens) {
   std::string out = ChunkedHead();
   for (int i = 0; i < tokens; ++i)

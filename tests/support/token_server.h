@@ -20,6 +20,9 @@ std::string OneToken();
 // The same of so many tokens, an event each, with a usage.
 std::string StreamOf(int tokens);
 
+// The answer of a server that hangs: none, until the client gives the connection up (two seconds at most).
+bool Silence(RawConnection& connection, const std::string& request, int number);
+
 struct TokenServerOptions {
   int tokens = 4;
   std::chrono::microseconds first{0};    // from the request to the first token

@@ -21,6 +21,7 @@
 namespace poolmark::load::test {
 
 using poolmark::test::Process;
+using poolmark::test::Silence;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
 using poolmark::test::WaitFor;
@@ -330,9 +331,7 @@ TEST_CASE("Ctrl-C ends with 130, a drained server and a complete record file", "
 
 TEST_CASE("SIGTERM ends a load whose server hangs at once, with a complete record file", "[live]") {
   if (NoProgram()) return;
-  TokenServer server({.answer = [](poolmark::test::RawConnection& connection, const std::string&, int) {
-    return connection.PeerCloses() && false;
-  }});
+  TokenServer server({.answer = Silence});
   const TempDir dir;
   Process process(
       LoadArgv(Quick(server, {"-c", "3", "--duration", "600s", "--out", dir / "o", "-o", "json"})),

@@ -8,7 +8,7 @@
 
 namespace poolmark::load::test {
 
-using poolmark::test::RawConnection;
+using poolmark::test::Silence;
 using poolmark::test::TokenServer;
 
 TEST_CASE("a held load starts nothing after its end and lets what runs finish", "[live][H4][H3]") {
@@ -76,9 +76,7 @@ TEST_CASE("a request whose connection comes free at the very end of the load is 
 }
 
 TEST_CASE("the drain has a bound, and what it cuts off is told", "[live][H4]") {
-  TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
-    return connection.PeerCloses() && false;
-  }});
+  TokenServer server({.answer = Silence});
   LoadOptions options = Closed(server.url(), 2);
   options.duration = milliseconds(50);
   options.drain = milliseconds(100);

@@ -18,6 +18,7 @@ using poolmark::test::Front;
 using poolmark::test::KernelStamps;
 using poolmark::test::RawConnection;
 using poolmark::test::RawServer;
+using poolmark::test::Silence;
 using poolmark::test::StreamOf;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
@@ -234,7 +235,8 @@ TEST_CASE("connections that a server closes while idle are replaced, not counted
 TEST_CASE("silence, endless answers, refused and lost connections end within their limits", "[live]") {
   TokenServer stalls({.answer = [](RawConnection& connection, const std::string&, int) {
     connection.Write(ChunkedHead() + Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"));
-    return connection.PeerCloses() && false;
+    connection.PeerCloses();
+    return false;
   }});
   LoadOptions options = Closed(stalls.url(), 1);
   options.stall = milliseconds(100);
@@ -244,9 +246,7 @@ TEST_CASE("silence, endless answers, refused and lost connections end within the
   CHECK(stalled.records[0].end - *stalled.records[0].last_output >= 100'000'000);
   CHECK(stalled.records[0].end - *stalled.records[0].last_output < 10'000'000'000);
 
-  TokenServer silent({.answer = [](RawConnection& connection, const std::string&, int) {
-    return connection.PeerCloses() && false;
-  }});
+  TokenServer silent({.answer = Silence});
   options = Closed(silent.url(), 1);
   options.deadline = milliseconds(100);
   ListedSource two = ListedSource::Single(1);
@@ -283,7 +283,8 @@ TEST_CASE("[DONE] without the end of the answer counts, and the connection is no
     std::string all = StreamOf(2);
     all.resize(all.size() - 5);
     connection.Write(all);
-    return connection.PeerCloses() && false;
+    connection.PeerCloses();
+    return false;
   }});
   ListedSource source = ListedSource::Single(1);
   const Outcomes load = Run(Closed(server.url(), 1), source);
@@ -292,9 +293,7 @@ TEST_CASE("[DONE] without the end of the answer counts, and the connection is no
 }
 
 TEST_CASE("a server that speaks no TLS is told as such", "[live]") {
-  TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
-    return connection.PeerCloses() && false;
-  }});
+  TokenServer server({.answer = Silence});
   LoadOptions options = Closed("https://127.0.0.1:" + std::to_string(server.port()), 1);
   options.connect_timeout = milliseconds(200);
   ListedSource source = ListedSource::Single(1);
