@@ -78,7 +78,6 @@ class AgentService final : public AgentServiceBase {
   Status CheckProbeTarget(ActiveRun& run, const std::string& host, uint16_t port);
   v1::ProbeResponse ProbeOnce(ActiveRun& run, const v1::ProbeRequest& request);
   v1::CheckResult RunReset(ActiveRun& run, const v1::ResetStep& step, bool read_back);
-  v1::CheckResult EmptyDirectory(ActiveRun& run, const std::string& path);
 
   Runs* runs_;
   rpc::Streams* streams_;

@@ -2,7 +2,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netdb.h>
-#include <sys/stat.h>
 
 #include <charconv>
 #include <cmath>
@@ -13,7 +12,6 @@
 #include "agent/api/convert.h"
 #include "agent/api/service.h"
 #include "agent/process/redis.h"
-#include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/base/secrets.h"
 #include "common/http/client.h"
@@ -186,49 +184,11 @@ v1::CheckResult AgentService::RunReset(ActiveRun& run, const v1::ResetStep& step
   return result;
 }
 
-v1::CheckResult AgentService::EmptyDirectory(ActiveRun& run, const std::string& path) {
-  v1::CheckResult result;
-  result.set_id(absl::StrCat("empty/", path));
-  result.set_expected("no entry left");
-  result.set_outcome(v1::OUTCOME_FAIL);
-  std::string absolute = absl::StartsWith(path, "/") ? path : absl::StrCat(run.info().work_dir, "/", path);
-  bool ours = false;
-  struct stat facts;
-  for (const auto& [number, item] : run.Ledger().items) {
-    if (item.kind != "directory" || !item.owed() || item.name != absolute) continue;
-    // It must still be the very directory that was made: engines can write where it lies.
-    ours = lstat(absolute.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
-           item.made.Unsigned("inode") == static_cast<uint64_t>(facts.st_ino);
-  }
-  if (!ours) {
-    result.set_observed("is no directory that this job made");
-    result.set_hint("only tier directories of the job are emptied");
-    return result;
-  }
-  auto names = ListDir(absolute);
-  uint64_t removed = 0;
-  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
-    auto gone = RemoveTree(JoinPath(absolute, name));
-    if (!gone.ok()) {
-      result.set_observed(std::string(gone.status().message()));
-      return result;
-    }
-    removed += *gone;
-  }
-  auto left = ListDir(absolute);
-  if (left.ok() && left->empty()) result.set_outcome(v1::OUTCOME_PASS);
-  result.set_observed(left.ok() ? absl::StrCat(removed, " entries removed, ", left->size(), " left")
-                                : std::string(left.status().message()));
-  return result;
-}
-
 grpc::Status AgentService::ResetCaches(grpc::ServerContext*, const v1::ResetCachesRequest* request,
                                        v1::ResetCachesResponse* response) {
   auto run = runs_->Find(request->lease().job_id(), request->lease().epoch());
   if (!run.ok()) return ToGrpc(run.status());
   for (const v1::ResetStep& step : request->resets()) *response->add_results() = RunReset(**run, step, false);
-  for (const std::string& path : request->directories())
-    *response->add_results() = EmptyDirectory(**run, path);
   for (const v1::ResetStep& step : request->empties()) *response->add_results() = RunReset(**run, step, true);
   return grpc::Status::OK;
 }
