@@ -121,6 +121,24 @@ bool IsGone(v1::LedgerItemState state) {
   return state == v1::LEDGER_ITEM_STATE_GONE || state == v1::LEDGER_ITEM_STATE_ALREADY_GONE;
 }
 
+void FillAllowed(const process::AllowList& allow, v1::Facts* facts) {
+  facts->clear_executables();
+  facts->clear_secrets();
+  facts->clear_bmc_logins();
+  for (const std::string& name : allow.names()) facts->add_executables(name);
+  for (const auto& [secret, programs] : allow.secrets()) {
+    v1::SecretUse* use = facts->add_secrets();
+    use->set_secret(secret);
+    for (const std::string& program : programs) use->add_programs(program);
+  }
+  for (const process::BmcLogin& bmc : allow.bmcs()) {
+    v1::BmcLogin* login = facts->add_bmc_logins();
+    login->set_kind(bmc.kind);
+    login->set_address(bmc.address);
+    login->set_login(bmc.login);
+  }
+}
+
 void TakeSecretsOut(v1::ProbeResponse* answer) {
   answer->set_body(Redacted(std::move(*answer->mutable_body())));
   answer->set_failure(Redacted(std::move(*answer->mutable_failure())));

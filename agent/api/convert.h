@@ -18,6 +18,8 @@ v1::ProcessStatus StatusOf(const guard::Record& record);
 v1::LedgerItem ItemOf(const guard::Record& event);
 v1::LedgerItem ItemOf(const guard::Item& item);
 bool IsGone(v1::LedgerItemState state);
+// What the machine's allow-list permits, by name: executables, secrets and BMC logins.
+void FillAllowed(const process::AllowList& allow, v1::Facts* facts);
 // What engines and tools said, without the secrets that this agent has read (common/base/secrets.h).
 void TakeSecretsOut(v1::ProbeResponse* answer);
 void TakeSecretsOut(v1::CheckResult* result);

@@ -69,18 +69,18 @@ FactsContext AgentService::MakeFactsContext() {
   context.work_dir = runs_->config().work_dir;
   context.directories = runs_->config().directories;
   context.containment = runs_->containment();
-  auto allow = process::AllowList::Load(runs_->config().allow_file);
-  if (allow.ok()) context.executables = allow->names();
   return context;
 }
 
 v1::Facts AgentService::Facts(bool refresh) {
   std::lock_guard lock(facts_mutex_);
   Nanoseconds now = RealClock().Steady();
-  if (!refresh && facts_at_.count() != 0 && now - facts_at_ < std::chrono::minutes(1)) return facts_;
-  FactsContext context = MakeFactsContext();
-  facts_ = ReadFacts(context);
-  facts_at_ = now;
+  if (refresh || facts_at_.count() == 0 || now - facts_at_ >= std::chrono::minutes(1)) {
+    facts_ = ReadFacts(MakeFactsContext());
+    facts_at_ = now;
+  }
+  // An edit counts at once, as it does for starts. A list that cannot be read permits nothing.
+  FillAllowed(process::AllowList::Load(runs_->config().allow_file).value_or(process::AllowList()), &facts_);
   return facts_;
 }
 

@@ -1,4 +1,5 @@
 // Preflight on this machine: checks and line-rate measurements, by agent/checks.
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "agent/api/convert.h"
@@ -71,6 +72,15 @@ grpc::ServerWriteReactor<v1::RunChecksResponse>* AgentService::RunChecks(
         checks.facts = MakeFactsContext();
         checks.executable_allowed = [this, run](const std::string& wanted) { return MayUse(*run, wanted); };
         checks.secret = [this](const std::string& name) { return secrets_.Get(name); };
+        checks.secret_given = [this](const std::string& secret, const std::string& program) -> Status {
+          POOLMARK_ASSIGN_OR_RETURN(auto allow, process::AllowList::Load(runs_->config().allow_file));
+          const bool image = absl::StrContains(program, "@sha256:");
+          return allow.Secret(secret, image ? "" : program, image ? program : "");
+        };
+        checks.bmc_given = [this](const v1::BmcLogin& bmc) -> Status {
+          POOLMARK_ASSIGN_OR_RETURN(auto allow, process::AllowList::Load(runs_->config().allow_file));
+          return allow.Bmc(bmc.kind(), bmc.address(), bmc.login()).status();
+        };
         checks.all_secret_values = [this] { return secrets_.AllValues(); };
         checks.job_pids = [run] {
           std::set<int> pids;

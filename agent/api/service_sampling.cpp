@@ -1,5 +1,6 @@
 // Sampling of AgentService: one sampler for the run that holds the machine, by agent/telemetry.
 #include "absl/strings/str_cat.h"
+#include "agent/api/bmc_targets.h"
 #include "agent/api/convert.h"
 #include "agent/api/service.h"
 #include "common/rpc/status.h"
@@ -64,10 +65,12 @@ grpc::Status AgentService::StartSampling(grpc::ServerContext*, const v1::StartSa
   std::lock_guard lock(sampling_mutex_);
   auto catalogue = TheCatalogue();
   if (!catalogue.ok()) return rpc::ToGrpc(catalogue.status());
+  const AgentConfig& config = runs_->config();
   SamplerOptions options;
   options.targets.assign(request->targets().begin(), request->targets().end());
+  if (Status allowed = CheckBmcTargets(config.allow_file, &options.targets); !allowed.ok())
+    return rpc::ToGrpc(allowed);
   options.host = request->host();
-  const AgentConfig& config = runs_->config();
   options.directories = {config.state_dir, config.work_dir};
   options.directories.insert(options.directories.end(), config.directories.begin(), config.directories.end());
   options.catalogue = *catalogue;

@@ -28,6 +28,9 @@ struct CheckContext {
   // Names of secrets -> value or why not. Values are used to look for them in process lists; they never
   // reach a result. Null: no secrets on this machine.
   std::function<Result<std::string>(const std::string& name)> secret;
+  // Does the allow-list give the secret to this program or image, the login to this BMC? Null: not asked.
+  std::function<Status(const std::string& secret, const std::string& program)> secret_given;
+  std::function<Status(const v1::BmcLogin& bmc)> bmc_given;
   // All secret values the agent holds, for the process-list check.
   std::function<std::vector<std::string>()> all_secret_values;
   // Processes of the job, with all descendants: their sockets count as ours (side channels too).

@@ -1,7 +1,9 @@
 // Tools installed, executables permitted, secrets known: what the launch would otherwise trip over.
 #include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "agent/checks/each.h"
 #include "agent/facts/tools.h"
 
@@ -79,28 +81,51 @@ Finding CheckExecutables(const v1::CheckPlan& plan, const CheckContext& context)
 }
 
 Finding CheckSecrets(const v1::CheckPlan& plan, const CheckContext& context) {
-  if (plan.secrets().empty()) return Skipped("the plan needs no secrets here");
+  if (plan.secrets().empty() && plan.bmc_logins().empty()) return Skipped("the plan needs no secrets here");
   Finding finding;
-  finding.expected = "every secret that the plan names is known on this machine";
+  finding.expected = "every secret that the plan names is on this machine, and given to who is to have it";
   std::vector<std::string> good, bad;
-  for (const std::string& name : plan.secrets()) {
-    const auto value = context.secret ? context.secret(name) : NotFound(name, "this agent has no secrets");
-    if (value.ok() && !value->empty()) {
-      good.push_back(name);
-      continue;
+  std::set<std::string> hints;
+  // What is wrong with one secret goes together.
+  const auto judge = [&](const std::string& name, const std::vector<Status>& looks) {
+    bool all = true;
+    for (const Status& look : looks) {
+      if (look.ok()) continue;
+      all = false;
+      const Error error = ErrorOf(look);
+      AddLine(&finding.evidence, absl::StrCat(name, ": ", error.message));
+      hints.insert(error.hint.empty()
+                       ? "put the value in the agent's secrets directory, readable by root only"
+                       : absl::StrCat(error.where, ": ", error.hint));
     }
-    bad.push_back(name);
-    AddLine(&finding.evidence,
-            absl::StrCat(name, ": ", value.ok() ? "it is empty" : ErrorOf(value.status()).message));
-    if (!value.ok() && finding.hint.empty()) finding.hint = ErrorOf(value.status()).hint;
+    (all ? good : bad).push_back(name);
+  };
+  const auto value_of = [&](const std::string& name) {
+    return context.secret ? context.secret(name)
+                          : Result<std::string>(NotFound("secret", "this agent has no secrets"));
+  };
+  for (const v1::SecretUse& use : plan.secrets()) {
+    std::vector<Status> looks = {value_of(use.secret()).status()};
+    for (const std::string& program : use.programs()) {
+      if (context.secret_given) looks.push_back(context.secret_given(use.secret(), program));
+    }
+    judge(use.secret(), looks);
   }
-  finding.observed = absl::StrCat("known: ", Shorten(good, 20));
-  if (!bad.empty()) {
-    finding.outcome = v1::OUTCOME_FAIL;
-    finding.observed = absl::StrCat("unknown: ", Shorten(bad, 20));
-    if (finding.hint.empty())
-      finding.hint = "put the value in the agent's secrets directory, readable by root only";
+  for (const v1::BmcLogin& bmc : plan.bmc_logins()) {
+    std::vector<Status> looks;
+    if (context.bmc_given) looks.push_back(context.bmc_given(bmc));
+    const auto login = value_of(bmc.login());
+    looks.push_back(login.status());
+    if (login.ok() && (login->find(':') == std::string::npos || login->front() == ':'))
+      looks.push_back(
+          Precondition("secret", "it is no login of a BMC: it has no ':'", "write user:password"));
+    judge(bmc.login(), looks);
   }
+  finding.observed = absl::StrCat("here and given: ", good.empty() ? "none" : Shorten(good, 20));
+  if (bad.empty()) return finding;
+  finding.outcome = v1::OUTCOME_FAIL;
+  finding.observed = absl::StrCat("missing or not given: ", Shorten(bad, 20));
+  finding.hint = absl::StrJoin(hints, "; ");
   return finding;
 }
 

@@ -144,7 +144,6 @@ v1::Facts ReadFacts(const FactsContext& context, std::vector<std::string>* notes
     drive->set_rotational(info.rotational);
   }
   facts.set_containment(context.containment);
-  for (const std::string& name : context.executables) facts.add_executables(name);
   for (const std::string& name : KnownTools()) {
     v1::Tool tool = ReadTool(name, context);
     if (!tool.path().empty()) *facts.add_tools() = std::move(tool);

@@ -18,7 +18,6 @@ struct FactsContext {
   std::string work_dir;                  // where jobs' files lie
   std::vector<std::string> directories;  // further places for disk tiers
   std::string containment;               // "cgroup2" or "subreaper", as the guard found it
-  std::vector<std::string> executables;  // names the allow-list permits
   // Interface name -> addresses; null: getifaddrs.
   std::function<std::map<std::string, std::vector<std::string>>()> addresses;
 };

@@ -12,20 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "agent/process/allow_reader.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
 
 namespace poolmark::process {
 namespace {
-
-// Absolute, without empty parts, "." and "..".
-bool IsPlainAbsolute(const std::string& path) {
-  if (path.empty() || path[0] != '/') return false;
-  for (const auto& part : absl::StrSplit(path.substr(1), '/')) {
-    if (part.empty() || part == "." || part == "..") return false;
-  }
-  return true;
-}
 
 bool IsBelow(const std::string& path, const std::string& place) {
   return path == place || (path.size() > place.size() && path.compare(0, place.size() + 1, place + "/") == 0);
@@ -42,49 +34,7 @@ std::string Guess(const std::string& name) {
   return "/path/to/" + name;
 }
 
-Status NotAllowed(const std::string& where, const std::string& message, const std::string& hint) {
-  return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "not_allowed", where, message, hint});
-}
-
-class Reader {
- public:
-  explicit Reader(const std::string& where) : where_(where) {}
-
-  void Fail(const YAML::Node& node, const std::string& message, const std::string& hint = "") {
-    std::string place = where_;
-    if (node.Mark().line >= 0)
-      absl::StrAppend(&place, ":", node.Mark().line + 1, ":", node.Mark().column + 1);
-    errors.push_back(Error{absl::StatusCode::kInvalidArgument, "allow_list", place, message, hint});
-  }
-  std::string Text(const YAML::Node& node, const std::string& what) {
-    if (node.IsScalar() && !node.Scalar().empty()) return node.Scalar();
-    Fail(node, what + " must be a text");
-    return "";
-  }
-  std::string Path(const YAML::Node& node, const std::string& what) {
-    std::string path = Text(node, what);
-    if (!path.empty() && !IsPlainAbsolute(path)) {
-      Fail(node, what + " '" + path + "' must be an absolute path without '.' and '..'");
-    }
-    return path;
-  }
-  std::vector<std::string> Paths(const YAML::Node& node, const std::string& what) {
-    std::vector<std::string> paths;
-    if (!node.IsSequence()) {
-      Fail(node, what + " must be a list");
-      return paths;
-    }
-    for (const YAML::Node& entry : node) paths.push_back(Path(entry, what));
-    return paths;
-  }
-
-  Errors errors;
-
- private:
-  std::string where_;
-};
-
-AllowedExecutable ReadExecutable(Reader* reader, const std::string& name, const YAML::Node& node) {
+AllowedExecutable ReadExecutable(AllowReader* reader, const std::string& name, const YAML::Node& node) {
   AllowedExecutable executable{name, "", "", ""};
   if (node.IsScalar()) {
     executable.path = reader->Path(node, "executable " + name);
@@ -204,6 +154,7 @@ Result<AllowList> AllowList::Load(const std::string& path) {
   if (!FileExists(path)) {
     AllowList none;
     none.where_ = path;
+    none.grants_ = Grants(path);
     return none;
   }
   POOLMARK_RETURN_IF_ERROR(CheckTrustedFile(path));
@@ -214,11 +165,13 @@ Result<AllowList> AllowList::Load(const std::string& path) {
 Result<AllowList> AllowList::Parse(std::string_view yaml, const std::string& where) {
   AllowList list;
   list.where_ = where;
-  Reader reader(where);
+  list.grants_ = Grants(where);
+  AllowReader reader(where);
   try {
     YAML::Node root = YAML::Load(std::string(yaml));
     if (root.IsNull()) return list;
     if (!root.IsMap()) return InvalidInput(where, "must be a mapping", "begin with 'version: 1'");
+    YAML::Node secrets;  // last: they name programs
     for (const auto& entry : root) {
       std::string key = entry.first.Scalar();
       const YAML::Node& value = entry.second;
@@ -255,10 +208,19 @@ Result<AllowList> AllowList::Parse(std::string_view yaml, const std::string& whe
         }
       } else if (key == "devices") {
         list.devices_ = reader.Paths(value, "devices");
+      } else if (key == "secrets" && value.IsMap()) {
+        secrets = value;
+      } else if (key == "bmc" && value.IsSequence()) {
+        list.grants_.ReadBmcs(value, &reader);
       } else {
         reader.Fail(entry.first, "unknown key or wrong type: '" + key + "'",
-                    "known: version, executables, images, containers, mounts, devices, ports");
+                    "known: version, executables, images, containers, mounts, devices, ports, secrets, bmc");
       }
+    }
+    if (secrets.IsMap()) {
+      list.grants_.ReadSecrets(secrets, &reader, [&](const std::string& program) {
+        return list.executables_.count(program) != 0 || list.images_.count(program) != 0;
+      });
     }
   } catch (const YAML::Exception& error) {
     return InvalidInput(absl::StrCat(where, ":", error.mark.line + 1, ":", error.mark.column + 1), error.msg);
@@ -337,6 +299,37 @@ Status AllowList::Device(const std::string& device) const {
   }
   return NotAllowed(where_, absl::StrCat("device '", device, "' is not allowed on this machine"),
                     absl::StrCat("add below 'devices:' the line \"  - ", path, "\""));
+}
+
+Status AllowList::Secret(const std::string& secret, const std::string& executable,
+                         const std::string& image) const {
+  if (!image.empty()) return grants_.Secret(secret, {image});
+  // By name or by path: whichever the job writes, it is the same program.
+  std::vector<std::string> names = {executable};
+  std::string path = executable;
+  if (auto named = executables_.find(executable); named != executables_.end()) path = named->second.path;
+  for (const auto& [name, allowed] : executables_) {
+    if (name != executable && allowed.path == path) names.push_back(name);
+  }
+  return grants_.Secret(secret, names);
+}
+
+bool AllowList::IsOurs(const std::string& executable) const {
+  auto ours = executables_.find("poolmark");
+  return ours != executables_.end() && (executable == "poolmark" || executable == ours->second.path);
+}
+
+std::map<std::string, std::vector<std::string>> AllowList::secrets() const {
+  std::map<std::string, std::vector<std::string>> secrets;
+  for (const auto& [secret, programs] : grants_.secrets()) {
+    std::vector<std::string>& names = secrets[secret];
+    for (const std::string& program : programs) {
+      names.push_back(program);
+      if (auto named = executables_.find(program); named != executables_.end())
+        names.push_back(named->second.path);
+    }
+  }
+  return secrets;
 }
 
 std::vector<std::string> AllowList::names() const {

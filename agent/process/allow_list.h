@@ -14,6 +14,10 @@
 //   mounts: [/models]
 //   devices: [/dev/infiniband, /dev/kfd, /dev/dri]
 //   ports: [8000]                    # of engines that run already (launch: attach): may be probed
+//   secrets: {hf: [vllm]}            # files of secrets_dir, and the programs or images that may have them
+//   bmc:                             # logins (secrets "user:password") and the only place each may be sent
+//   to
+//     - {address: 10.9.0.1, kind: redfish, login: bmc}
 #pragma once
 #include <map>
 #include <optional>
@@ -22,6 +26,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/process/grants.h"
 #include "common/base/result.h"
 
 namespace poolmark::process {
@@ -55,8 +60,18 @@ class AllowList {
   Result<std::string> Mount(const std::string& source, std::optional<unsigned> uid,
                             std::optional<unsigned> gid) const;
   Status Device(const std::string& device) const;
+  // May this program (by name or path), or what runs in this image, have the secret?
+  Status Secret(const std::string& secret, const std::string& executable, const std::string& image) const;
+  Result<BmcLogin> Bmc(const std::string& kind, const std::string& address, const std::string& login) const {
+    return grants_.Bmc(kind, address, login);
+  }
+  // Poolmark's own program, which the administrator has under that name.
+  bool IsOurs(const std::string& executable) const;
   bool MayProbe(uint16_t port) const { return ports_.count(port) != 0; }
   std::vector<std::string> names() const;
+  // Secret -> programs that may have it, by name and by path, and images. No values.
+  std::map<std::string, std::vector<std::string>> secrets() const;
+  const std::vector<BmcLogin>& bmcs() const { return grants_.bmcs(); }
 
  private:
   std::string where_;
@@ -66,6 +81,7 @@ class AllowList {
   std::vector<std::string> mounts_;
   std::vector<std::string> devices_;
   std::set<uint16_t> ports_;
+  Grants grants_{""};
 };
 
 // A file that only root (or the agent's own user) can have written: regular, not writable by group or others.

@@ -44,8 +44,8 @@ bool IsForRedaction(const std::string& variable) {
 }
 
 // What both kinds have: environment, secrets, ports, place.
-Status AddCommon(const LaunchSpec& spec, const LaunchPlace& place, const Secrets& secrets,
-                 guard::Record* record) {
+Status AddCommon(const LaunchSpec& spec, const LaunchPlace& place, const AllowList& allow,
+                 const Secrets& secrets, guard::Record* record) {
   std::map<std::string, std::string> env = {
       {"PATH", kPath},
       {"HOME", place.work_dir},
@@ -56,11 +56,14 @@ Status AddCommon(const LaunchSpec& spec, const LaunchPlace& place, const Secrets
       {"PYTHONSAFEPATH", "1"}};
   for (const auto& [name, value] : spec.env) env[name] = value;
   for (const auto& [name, value] : env) record->Add("env", absl::StrCat(name, "=", value));
+  // Only our own program takes others' secrets out of what it writes, and needs their values for that.
+  const bool redacts = HasProgress(spec.role) && spec.image.empty() && allow.IsOurs(spec.executable);
   for (const auto& [name, secret] : spec.secrets) {
+    if (!IsForRedaction(name)) POOLMARK_RETURN_IF_ERROR(allow.Secret(secret, spec.executable, spec.image));
     auto value = secrets.Get(secret);
     if (IsForRedaction(name)) {
       if (!value.ok()) continue;  // this machine cannot repeat it
-      if (!HasProgress(spec.role)) {
+      if (!redacts) {
         record->Add("redact", *value);
         continue;
       }
@@ -85,7 +88,7 @@ class ProcessBackend final : public Backend {
     guard::Record record("start");
     record.Add("id", spec.id).Add("exe", executable.path);
     for (const std::string& word : spec.argv) record.Add("argv", word);
-    POOLMARK_RETURN_IF_ERROR(AddCommon(spec, place, secrets, &record));
+    POOLMARK_RETURN_IF_ERROR(AddCommon(spec, place, allow, secrets, &record));
     if (place.uid) record.Add("uid", *place.uid);
     if (place.gid) record.Add("gid", *place.gid);
     return record;
@@ -133,7 +136,7 @@ class ContainerBackend final : public Backend {
     guard::Record record("start");
     record.Add("id", spec.id).Add("exe", tool).Add("container", name).Add("tool", tool);
     for (const std::string& word : argv) record.Add("argv", word);
-    POOLMARK_RETURN_IF_ERROR(AddCommon(spec, place, secrets, &record));
+    POOLMARK_RETURN_IF_ERROR(AddCommon(spec, place, allow, secrets, &record));
     return record;
   }
 

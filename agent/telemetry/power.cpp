@@ -209,9 +209,12 @@ Measured<double> IpmiPower::Read(Nanoseconds timeout) {
   command.argv = {"ipmitool"};
   if (!address_.empty()) {
     const size_t colon = login_.find(':');
+    // The part before it stands on a command line that every user of the machine can read.
+    if (colon == std::string::npos || colon == 0)
+      return NotMeasured{"the BMC's login is not of the form user:password"};
     command.argv.insert(command.argv.end(), {"-I", "lanplus", "-H", address_, "-U", login_.substr(0, colon),
                                              "-E", "-N", "1", "-R", "1"});
-    command.env["IPMI_PASSWORD"] = colon == std::string::npos ? "" : login_.substr(colon + 1);
+    command.env["IPMI_PASSWORD"] = login_.substr(colon + 1);
   }
   command.argv.insert(command.argv.end(), {"dcmi", "power", "reading"});
   command.max_output_bytes = 64u << 10;

@@ -45,7 +45,8 @@ class RedfishPower {
   std::string resource_;
 };
 
-// ipmitool in band ("ipmi://local") or over the network; the password goes by environment, never argv.
+// ipmitool in band ("ipmi://local") or over the network with a login "user:password"; the password goes by
+// environment, never argv, and a login that is not of that form is not used.
 class IpmiPower {
  public:
   IpmiPower(Spawner* spawner, std::string address, std::string login);

@@ -126,6 +126,11 @@ Status SamplerImpl::AddBmc(const v1::ScrapeTarget& target, Nanoseconds interval)
     if (!options_.secret)
       return Precondition(target.source(), absl::StrCat("no secret '", login_name, "' on this machine"));
     POOLMARK_ASSIGN_OR_RETURN(login, options_.secret(login_name));
+    if (const size_t colon = login.find(':'); colon == std::string::npos || colon == 0) {
+      return Precondition(target.source(),
+                          absl::StrCat("secret '", login_name, "' is no login of a BMC: it has no ':'"),
+                          "write it as user:password");
+    }
   }
   const Nanoseconds timeout = std::max<Nanoseconds>(options_.scrape_timeout, std::chrono::seconds(10));
   if (target.dialect() == "ipmi-dcmi") {

@@ -15,7 +15,7 @@ machines:
   #   net: {tcp: 10.0.0.3, rdma: [mlx5_0]}
   #   disk: /nvme/poolmark
   #   public: false                                            # true: the internet reaches it
-  #   bmc: {kind: redfish, address: 10.9.0.3, login: bmc}      # login: name of a secret on the controller
+  #   bmc: {kind: redfish, address: 10.9.0.3, login: bmc}      # login: a secret of n2, whose allow.yaml names it for this address
 # machines: 4         # instead of a list: the plan picks four of one GPU family
 # switches: [{name: leaf1, address: 10.9.0.9, login: sw-ro}]     # noted only: this version reads no switch counters
 )"},

@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint64_t kMaxSecret = 64u << 10;
 
+}  // namespace
+
 bool IsSecretName(const std::string& name) {
   if (name.empty() || name.size() > 128 || name[0] == '.') return false;
   for (char c : name) {
@@ -21,8 +23,6 @@ bool IsSecretName(const std::string& name) {
   }
   return true;
 }
-
-}  // namespace
 
 Result<std::string> Secrets::ReadSecret(const std::string& path, const std::string& name) const {
   struct stat facts;

@@ -10,6 +10,9 @@
 
 namespace poolmark {
 
+// Letters, digits, '.', '_' and '-', not beginning with '.'; at most 128.
+bool IsSecretName(const std::string& name);
+
 class Secrets {
  public:
   // Either may be empty. A name is looked for in the credentials first.

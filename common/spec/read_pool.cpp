@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/secrets.h"
 #include "common/base/units.h"
 #include "common/spec/read.h"
 #include "common/spec/yaml.h"
@@ -110,9 +111,17 @@ MachineSpec ReadMachine(const Value& value) {
     Map inner(*bmc);
     Bmc read;
     if (auto kind = inner.Need("kind")) read.kind = kind->OneOf({"redfish", "ipmitool"}).value_or("");
-    if (auto address = inner.Need("address")) ReadHost(*address, &read.address);
-    if (auto login = inner.Need("login", "name a secret that the machine holds"))
+    if (auto address = inner.Need("address")) {
+      ReadHost(*address, &read.address);
+      if (read.kind == "redfish" && address->is_text() && address->Text()->empty())
+        address->Fail("Redfish needs the BMC's address", "kind: ipmitool can ask the machine's own BMC");
+    }
+    if (auto login = inner.Need("login", "name a secret that the machine holds")) {
       read.login = login->Text().value_or("");
+      if (login->is_text() && !read.address.empty() && !IsSecretName(read.login))
+        login->Fail(absl::StrCat("'", read.login, "' is no name of a secret"),
+                    "the name of a file in the machine's secrets directory, never the login itself");
+    }
     inner.Finish();
     machine.bmc = read;
   }

@@ -113,7 +113,14 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
     if (!entry.boot_id.empty() && entry.boot_id != request.boot_id()) {
       Log(LogLevel::kWarning, "machine.rebooted", {{"machine", request.machine()}});
     }
-    if (entry.stored.job_id.empty()) entry.facts = request.facts();
+    if (entry.stored.job_id.empty()) {
+      entry.facts = request.facts();
+    } else if (entry.facts) {
+      // What is free is not to be seen while a job uses it; what the machine permits is.
+      *entry.facts->mutable_executables() = request.facts().executables();
+      *entry.facts->mutable_secrets() = request.facts().secrets();
+      *entry.facts->mutable_bmc_logins() = request.facts().bmc_logins();
+    }
     entry.boot_id = request.boot_id();
     entry.registered = true;
     entry.held.clear();

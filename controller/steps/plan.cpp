@@ -13,6 +13,7 @@
 #include "controller/stacks/stack_plan.h"
 #include "controller/steps/load_workers.h"
 #include "controller/steps/pick_machines.h"
+#include "controller/steps/plan_secrets.h"
 
 namespace poolmark::controller {
 namespace {
@@ -235,7 +236,7 @@ class Planner {
     for (const PoolMachine& machine : machines_) {
       v1::CheckPlan& check = plan->checks[machine.name];
       std::set<uint32_t> ports;
-      std::set<std::string> executables, secrets, tools;
+      std::set<std::string> executables, tools;
       const bool rdma = rdma_machines.contains(machine.name);
       for (const StackPlan& stack : plan->stacks) {
         uint64_t host = 0, disk = 0;
@@ -248,7 +249,6 @@ class Planner {
           if (!process.spec.executable().empty() && process.spec.image().empty())
             executables.insert(process.spec.executable());
           if (!process.spec.image().empty()) AddContainer(process.spec, &executables);
-          for (const auto& [variable, secret] : process.spec.secrets()) secrets.insert(secret);
           host += process.host_tier_bytes;
           disk += process.disk_tier_bytes;
           if (process.spec.gpus_size() > 0) check.set_need_gpus(true);
@@ -268,7 +268,7 @@ class Planner {
         executables.insert(plan->load_executable);
       for (uint32_t port : ports) check.add_ports(port);
       for (const std::string& name : executables) check.add_executables(name);
-      for (const std::string& name : secrets) check.add_secrets(name);
+      PlanSecrets(machine, plan->stacks, &check, refusals_);
       for (const std::string& name : tools) check.add_tools(name);
       check.set_disk_path(machine.spec.disk);
       if (rdma) {

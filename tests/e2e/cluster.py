@@ -74,7 +74,7 @@ class Daemon:
 
 
 class Cluster:
-    def __init__(self, machines=("n0", "n1"), directory=None, executables=None, agent_options="", keep=False, agent_env=None, agent_prefix=None, serve_options=()):
+    def __init__(self, machines=("n0", "n1"), directory=None, executables=None, agent_options="", keep=False, agent_env=None, agent_prefix=None, serve_options=(), allow=""):
         self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="poolmark-e2e-"))
         self.keep = keep or bool(os.environ.get("POOLMARK_KEEP"))
         self.state = self.directory / "controller"
@@ -88,6 +88,7 @@ class Cluster:
             self.executables["iperf3"] = iperf
         self.executables.update(executables or {})
         self.agent_options = agent_options
+        self.allow = allow  # more of every machine's allow.yaml
         self.agent_env = agent_env or {}  # machine -> variables
         self.agent_prefix = agent_prefix or []  # words before the agent's command line, such as unshare -m sh SCRIPT
         self.serve_options = list(serve_options)
@@ -169,7 +170,7 @@ class Cluster:
         home = self.directory / name
         home.mkdir(exist_ok=True)
         allow = home / "allow.yaml"
-        allow.write_text("version: 1\nexecutables:\n" + "".join(f"  {k}: {v}\n" for k, v in self.executables.items()))
+        allow.write_text("version: 1\nexecutables:\n" + "".join(f"  {k}: {v}\n" for k, v in self.executables.items()) + self.allow)
         allow.chmod(0o600)
         config = home / "agent.yaml"
         config.write_text(f"version: 1\nmachine: {name}\nlisten: {self.address(name)}:0\nstate_dir: {home}/state\nwork_dir: {home}/work\n"

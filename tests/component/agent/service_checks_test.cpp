@@ -20,7 +20,7 @@ TEST_CASE("preflight checks of this machine come one by one, and leftovers of ru
   *request.mutable_lease() = fixture.Lease();
   request.mutable_plan()->add_executables("sh");
   request.mutable_plan()->add_executables("vllm");
-  request.mutable_plan()->add_secrets("hf");
+  request.mutable_plan()->add_secrets()->set_secret("hf");
   request.mutable_plan()->set_loopback_only(true);
   for (const char* id : {"executables", "secrets", "leftovers", "ports_free"}) request.add_only(id);
   std::map<std::string, v1::CheckResult> results;

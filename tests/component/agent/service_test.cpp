@@ -373,30 +373,6 @@ TEST_CASE("files of a job are listed and fetched, and nothing else is", "[L3][li
   }
 }
 
-TEST_CASE("a secret goes by environment and shows up nowhere", "[C12][live]") {
-  AgentFixture fixture;
-  fixture.StartAgent();
-  REQUIRE(MakeDirs(fixture.dir / "secrets", 0700).ok());
-  REQUIRE(AtomicWriteFile(fixture.dir / "secrets/hf", "hf_CANARY_7\n", 0600).ok());
-  REQUIRE(fixture.Acquire().ok());
-  v1::ProcessSpec spec = fixture.Shell("engine-n1", "echo \"$HF_TOKEN\"; env; exec sleep 1000");
-  (*spec.mutable_secrets())["HF_TOKEN"] = "hf";
-  REQUIRE(fixture.Start(spec).ok());
-  REQUIRE(WaitFor([&] { return fixture.Log("engine-n1").find("POOLMARK_RUN=") != std::string::npos; }));
-  CHECK(fixture.Log("engine-n1").find("hf_CANARY") == std::string::npos);
-  CHECK(fixture.Log("engine-n1").find("[redacted]\n") == 0);
-  auto state = ListTree(fixture.dir / "state");
-  REQUIRE(state.ok());
-  for (const std::string& file : *state) {
-    INFO(file);
-    auto text = ReadFile(fixture.dir / ("state/" + file));
-    if (text.ok()) CHECK(text->find("hf_CANARY") == std::string::npos);
-  }
-  (*spec.mutable_secrets())["HF_TOKEN"] = "../allow.yaml";
-  spec.set_id("engine-n2");
-  CHECK_FALSE(fixture.Start(spec).ok());
-}
-
 TEST_CASE("only a controller's certificate is served", "[live]") {
   AgentFixture fixture;
   fixture.StartAgent();

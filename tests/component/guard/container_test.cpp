@@ -88,9 +88,10 @@ process::BackendKind EachBackend() {
 
 // The request that the backend composes, for this fixture.
 Record ContainerRequest(GuardFixture& fixture, const Engine& engine) {
-  auto allow = process::AllowList::Parse(
-      "version: 1\nimages: [vllm@sha256:aa]\ncontainers: {" + engine.name() + ": " + engine.tool + "}\n",
-      "allow");
+  auto allow =
+      process::AllowList::Parse("version: 1\nimages: [vllm@sha256:aa]\ncontainers: {" + engine.name() + ": " +
+                                    engine.tool + "}\nsecrets: {hf: [vllm@sha256:aa]}\n",
+                                "allow");
   REQUIRE(allow.ok());
   process::LaunchSpec spec;
   spec.id = "engine-0";

@@ -207,14 +207,20 @@ TEST_CASE("targets that no reader can serve are refused, all at once") {
   fixture.Target("b", "vllm", "not a url");
   fixture.Target("c", "redis", "redis://nowhere");
   fixture.Target("d", "redfish", "https://login@127.0.0.1");
+  fixture.Target("e", "ipmi-dcmi", "ipmi://bare@10.9.0.1");
+  fixture.options.secret = [](const std::string& name) -> Result<std::string> {
+    return name == "bare" ? Result<std::string>("no_colon_CANARY")
+                          : NotFound(name, "no secret '" + name + "'");
+  };
   const auto sampler = Sampler::Start(fixture.options);
   REQUIRE_FALSE(sampler.ok());
   const std::string text(sampler.status().message());
-  for (const char* part :
-       {"a: no dialect 'telepathy'", "not a url", "redis://nowhere", "no secret 'login'"}) {
+  for (const char* part : {"a: no dialect 'telepathy'", "not a url", "redis://nowhere", "no secret 'login'",
+                           "e: secret 'bare' is no login of a BMC"}) {
     INFO(text << "\nmissing: " << part);
     CHECK(text.find(part) != std::string::npos);
   }
+  CHECK(text.find("CANARY") == std::string::npos);
 }
 
 TEST_CASE("this machine's own counters and an engine's process tree, live", "[C23][F10][F19][live]") {

@@ -306,12 +306,39 @@ TEST_CASE("tools, executables and secrets are named when missing") {
   CHECK(Has(result.hint(), "add the line"));
   machine.context.executable_allowed = [](const std::string&) { return absl::OkStatus(); };
   CHECK(machine.Run("executables").outcome() == v1::OUTCOME_PASS);
-  machine.plan.add_secrets("hf");
+  v1::SecretUse* use = machine.plan.add_secrets();
+  use->set_secret("hf");
+  use->add_programs("vllm");
   CHECK(machine.Run("secrets").outcome() == v1::OUTCOME_FAIL);
   machine.context.secret = [](const std::string&) -> Result<std::string> { return std::string("hf_canary"); };
   result = machine.Run("secrets");
   CHECK(result.outcome() == v1::OUTCOME_PASS);
   CHECK_FALSE(Has(result.ShortDebugString(), "canary"));
+  // Here, and given to another program alone; a BMC's login that is none.
+  machine.context.secret_given = [](const std::string& secret, const std::string& program) -> Status {
+    if (program == "sglang") return absl::OkStatus();
+    return Precondition("allow.yaml", "secret '" + secret + "' is not given to '" + program + "'", "add it");
+  };
+  v1::BmcLogin* bmc = machine.plan.add_bmc_logins();
+  bmc->set_login("bmc");
+  bmc->set_address("10.9.0.1");
+  result = machine.Run("secrets");
+  CHECK(result.outcome() == v1::OUTCOME_FAIL);
+  CHECK(Has(result.observed(), "hf, bmc"));
+  CHECK(Has(result.evidence(), "hf: secret 'hf' is not given to 'vllm'"));
+  CHECK(Has(result.evidence(), "bmc: it is no login of a BMC: it has no ':'"));
+  CHECK(Has(result.hint(), "allow.yaml: add it"));
+  CHECK(Has(result.hint(), "write user:password"));
+  CHECK_FALSE(Has(result.ShortDebugString(), "canary"));
+  machine.context.secret = [](const std::string&) -> Result<std::string> { return std::string("user:word"); };
+  use->set_programs(0, "sglang");
+  CHECK(machine.Run("secrets").outcome() == v1::OUTCOME_PASS);
+  machine.context.bmc_given = [](const v1::BmcLogin& asked) -> Status {
+    return Precondition("allow.yaml", "not to " + asked.address(), "add it");
+  };
+  result = machine.Run("secrets");
+  CHECK(result.outcome() == v1::OUTCOME_FAIL);
+  CHECK(Has(result.evidence(), "bmc: not to 10.9.0.1"));
 }
 
 TEST_CASE("ports_free names who holds a port", "[C3]") {

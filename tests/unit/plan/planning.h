@@ -21,6 +21,9 @@ inline controller::MachineFacts Machine(const std::string& name, const std::stri
   machine.facts.set_memory_available_bytes(64ull << 30);
   machine.facts.set_memory_lockable_bytes(32ull << 30);
   machine.facts.set_work_dir_free_bytes(100ull << 30);
+  v1::SecretUse* given = machine.facts.add_secrets();
+  given->set_secret("hf");
+  for (const char* program : {"vllm", "python3"}) given->add_programs(program);
   for (int i = 0; i < gpus; ++i) {
     v1::Gpu* one = machine.facts.add_gpus();
     one->set_index(static_cast<uint32_t>(i));

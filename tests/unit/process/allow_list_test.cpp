@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "common/base/digest.h"
@@ -78,6 +79,57 @@ TEST_CASE("all mistakes of an allow-list are told at once, with line and column"
   CHECK_FALSE(AllowList::Parse("a: [", "allow.yaml").ok());
   CHECK_FALSE(AllowList::Parse("- a", "allow.yaml").ok());
   CHECK(AllowList::Parse("", "allow.yaml").ok());
+}
+
+TEST_CASE("secrets are given by program and image, BMC logins by address and kind", "[C12]") {
+  auto list = AllowList::Parse(
+      "version: 1\nsecrets: {hf: [sh, dash, vllm@sha256:aa], none: []}\nexecutables: {sh: /bin/sh, dash: "
+      "/bin/dash, twin: /bin/sh, cat: /bin/cat}\nimages: [vllm@sha256:aa, other@sha256:bb]\nbmc:\n  - "
+      "{address: 10.9.0.1, kind: redfish, login: bmc}\n  - {address: \"[fd00::9]:443\", kind: redfish, "
+      "login: bmc, verify: false}\n",
+      "allow.yaml");
+  INFO(list.status());
+  REQUIRE(list.ok());
+  for (const char* program : {"sh", "/bin/sh", "twin", "dash"}) CHECK(list->Secret("hf", program, "").ok());
+  CHECK(list->Secret("hf", "", "vllm@sha256:aa").ok());
+  for (const char* program : {"cat", "/bin/cat", "/bin/bash", "", "vllm@sha256:aa/x"})
+    CHECK_FALSE(list->Secret("hf", program, "").ok());
+  CHECK_FALSE(list->Secret("hf", "sh", "other@sha256:bb").ok());  // what counts is the image
+  CHECK_FALSE(list->Secret("none", "sh", "").ok());
+  CHECK_FALSE(list->Secret("bmc", "sh", "").ok());
+  CHECK(Says(list->Secret("hf", "/bin/cat", ""), "\"  hf: [sh, dash, vllm@sha256:aa, cat]\""));
+  CHECK(Says(list->Secret("new", "cat", ""), "add below 'secrets:' the line \"  new: [cat]\""));
+  CHECK(list->secrets().at("hf") ==
+        std::vector<std::string>{"sh", "/bin/sh", "dash", "/bin/dash", "vllm@sha256:aa"});
+  CHECK(list->Bmc("redfish", "10.9.0.1", "bmc")->verify);
+  CHECK_FALSE(list->Bmc("redfish", "[fd00::9]:443", "bmc")->verify);
+  for (const auto& [kind, address, login] : {std::array<const char*, 3>{"ipmitool", "10.9.0.1", "bmc"},
+                                             {"redfish", "10.9.0.2", "bmc"},
+                                             {"redfish", "10.9.0.1:443", "bmc"},
+                                             {"redfish", "", "bmc"},
+                                             {"redfish", "10.9.0.1", "hf"}}) {
+    CAPTURE(kind, address, login);
+    const auto refused = list->Bmc(kind, address, login);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(ErrorOf(refused.status()).code == "not_allowed");
+    CHECK(Says(refused.status(), std::string("login: ") + login + "}"));
+  }
+  auto nothing = AllowList::Parse("", "allow.yaml");
+  CHECK_FALSE(nothing->Secret("hf", "sh", "").ok());
+  CHECK_FALSE(nothing->Bmc("redfish", "10.9.0.1", "bmc").ok());
+  auto wrong = AllowList::Parse(
+      "executables: {sh: /bin/sh}\nsecrets: {hf: [shh], ../x: [sh], y: sh}\nbmc:\n  - {address: -H, kind: "
+      "telnet, login: a/b}\n  - {address: 10.9.0.1, kind: ipmitool, login: b, verify: false}\n  - {kind: "
+      "redfish}\n  - x\n",
+      "allow.yaml");
+  REQUIRE_FALSE(wrong.ok());
+  for (const char* part :
+       {"'shh' is no name of 'executables:'", "'../x' is no name of a secret", "secret y must have a list",
+        "'-H' is no address", "kind 'telnet'", "'a/b' is no name of a secret", "which ipmitool does not see",
+        "must have address, kind and login", "allow.yaml:7:5: a BMC must be"}) {
+    INFO(part << " in " << wrong.status());
+    CHECK(Says(wrong.status(), part));
+  }
 }
 
 TEST_CASE("an allow-list that others can write is not believed") {

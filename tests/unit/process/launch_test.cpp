@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "absl/strings/str_join.h"
@@ -20,10 +21,12 @@ namespace {
 
 AllowList Allowed(const std::string& models = "/usr") {
   auto list = AllowList::Parse(
-      "version: 1\nexecutables: {sh: /bin/sh}\nimages: [vllm@sha256:aa]\ncontainers: {docker: "
+      "version: 1\nexecutables: {sh: /bin/sh, poolmark: /bin/cat}\nimages: [vllm@sha256:aa]\ncontainers: "
+      "{docker: "
       "/usr/bin/docker, podman: /usr/bin/podman}\n"
       "mounts: [" +
-          models + "]\ndevices: [/dev/infiniband, /dev/kfd, /dev/dri]\n",
+          models +
+          "]\ndevices: [/dev/infiniband, /dev/kfd, /dev/dri]\nsecrets: {hf: [sh], key: [vllm@sha256:aa]}\n",
       "allow.yaml");
   REQUIRE(list.ok());
   return *list;
@@ -207,9 +210,49 @@ TEST_CASE("other programs' secrets reach only our own programs, and those that a
   // A router is told nothing; the guard takes it out of what the router prints.
   CHECK(compose().All("secret").empty());
   CHECK(compose().All("redact") == std::vector<std::string>{"hf_CANARY"});
+  // Whoever says that another program is our load does not get a secret for it that way.
   spec.role = "load";
-  CHECK(compose().All("secret") == std::vector<std::string>{"POOLMARK_REDACT_0=hf_CANARY"});
-  CHECK(compose().All("redact").empty());
+  CHECK(compose().All("secret").empty());
+  for (const char* ours : {"poolmark", "/bin/cat"}) {
+    spec.executable = ours;
+    CHECK(compose().All("secret") == std::vector<std::string>{"POOLMARK_REDACT_0=hf_CANARY"});
+    CHECK(compose().All("redact").empty());
+  }
+}
+
+TEST_CASE("a secret is given to the programs and images that allow.yaml lists, and to nobody else",
+          "[C12][I12]") {
+  TempDir dir;
+  for (const char* name : {"hf", "key", "bmc"})
+    REQUIRE(AtomicWriteFile(dir / name, std::string(name) + "_CANARY", 0600).ok());
+  auto compose = [&](const std::string& executable, const std::string& image, const std::string& secret) {
+    LaunchSpec spec;
+    spec.id = "engine";
+    spec.backend = image.empty() ? BackendKind::kProcess : BackendKind::kDocker;
+    spec.executable = executable;
+    spec.image = image;
+    spec.secrets = {{"TOKEN", secret}};
+    return MakeBackend(spec.backend)->Compose(spec, Place(), Allowed(), Secrets(dir.path(), ""));
+  };
+  CHECK(compose("sh", "", "hf").ok());
+  CHECK(compose("/bin/sh", "", "hf").ok());
+  CHECK(compose("", "vllm@sha256:aa", "key").ok());
+  CHECK(compose("sh", "vllm@sha256:aa", "key").ok());  // the image's own sh
+  for (const auto& [executable, image, secret] : {std::array<std::string, 3>{"poolmark", "", "hf"},
+                                                  {"sh", "", "key"},
+                                                  {"sh", "", "bmc"},
+                                                  {"sh", "", "absent"},
+                                                  {"", "vllm@sha256:aa", "hf"},
+                                                  {"sh", "vllm@sha256:aa", "hf"}}) {
+    CAPTURE(executable, image, secret);
+    const auto refused = compose(executable, image, secret);
+    REQUIRE_FALSE(refused.ok());
+    const Error error = ErrorOf(refused.status());
+    CHECK(error.code == "not_allowed");
+    CHECK(error.message.find("secret '" + secret + "' is not given to '") == 0);
+    CHECK(error.hint.find("\"  " + secret + ": [") != std::string::npos);
+    CHECK(error.hint.find("CANARY") == std::string::npos);
+  }
 }
 
 TEST_CASE("Redis answers are read, hostile ones refused") {

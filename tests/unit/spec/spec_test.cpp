@@ -83,7 +83,9 @@ TEST_CASE("addresses of a pool file are addresses, or errors with line and colum
   for (const char* good : {"10.9.0.1", "\"10.9.0.1:8443\"", "bmc-n0.lan", "\"bmc:443\"", "fd00::9",
                            "\"[fd00::9]:443\"", "\"\""}) {
     CAPTURE(good);
-    CHECK(read("bmc: {kind: redfish, address: " + std::string(good) + ", login: b}") == "");
+    const bool inside = std::string(good) == "\"\"";  // the BMC of the machine itself
+    CHECK(read(std::string("bmc: {kind: ") + (inside ? "ipmitool" : "redfish") + ", address: " + good +
+               ", login: b}") == "");
     CHECK(read("gpus: 0", "switches: [{name: leaf1, address: " + std::string(good) + "}]\n") == "");
   }
   for (const char* bad : {"300.0.0.1", "\"a b; rm\"", "\"host:0\"", "\"host:70000\"", "\"host:\"", "-x.lan",
@@ -93,6 +95,22 @@ TEST_CASE("addresses of a pool file are addresses, or errors with line and colum
               .find("pool.yaml:3:46 machines[0].bmc.address: '") == 0);
     CHECK(read("gpus: 0", "switches: [{name: leaf1, address: " + std::string(bad) + "}]\n")
               .find("pool.yaml:4:35 switches[0].address: '") == 0);
+  }
+}
+
+TEST_CASE("a BMC of a pool file has an address to ask and the name of a login") {
+  auto read = [](const std::string& bmc) {
+    Errors errors;
+    (void)ReadPool("version: 1\nmachines:\n  - {name: n0, bmc: {" + bmc + "}}\n", "pool.yaml", &errors);
+    return Texts(errors);
+  };
+  CHECK(read("kind: redfish, address: \"\", login: b").find("Redfish needs the BMC's address") !=
+        std::string::npos);
+  for (const char* bad : {"root:calvin", "../hf", "a@b", "\"\""}) {
+    CAPTURE(bad);
+    CHECK(
+        read("kind: redfish, address: 10.9.0.1, login: " + std::string(bad)).find("is no name of a secret") !=
+        std::string::npos);
   }
 }
 

@@ -315,6 +315,13 @@ TEST_CASE(
   REQUIRE(spawner.started.size() == 1);
   for (const std::string& word : spawner.started[0].argv) CHECK(word.find("s3cret") == std::string::npos);
   CHECK(spawner.started[0].env.at("IPMI_PASSWORD") == "s3cret");
+  // Before the ':' is what every user of the machine can read in the process list: without one, nothing is.
+  for (const char* login : {"s3cret", ":s3cret", ""}) {
+    IpmiPower bare(&spawner, "10.9.0.1", login);
+    CHECK(bare.Read(std::chrono::seconds(1)).reason().find("not of the form user:password") !=
+          std::string::npos);
+  }
+  CHECK(spawner.started.size() == 1);
   test::FakeSpawner deactivated;
   deactivated.Add("ipmitool", answer("deactivated"));
   IpmiPower local(&deactivated, "", "");
