@@ -106,6 +106,7 @@ Result<std::unique_ptr<Agent>> Agent::Start(AgentConfig config) {
   rpc::ServerOptions options;
   options.address = config.listen;
   options.allow_any_address = config.allow_any_address;
+  options.how_to_allow_any = "set allow_any_address: true in agent.yaml";
   options.identity_dir = config.tls_dir;
   options.streams = &state.streams;
   options.cluster = self.cluster;
@@ -117,18 +118,28 @@ Result<std::unique_ptr<Agent>> Agent::Start(AgentConfig config) {
     Registration* registration = state.revocations.load();
     return registration != nullptr && registration->IsRevoked(who);
   };
-  POOLMARK_ASSIGN_OR_RETURN(state.server, rpc::Server::Start(options, {state.service.get()}));
-
   POOLMARK_ASSIGN_OR_RETURN(
-      auto channel,
-      rpc::MakeChannel({config.controller, rpc::ServerName(rpc::Role::kController, ""), config.tls_dir}));
+      state.server,
+      rpc::Server::Start(options, {{state.service.get(), v1::AgentService::service_full_name()}}));
+
+  // Each time with the certificate that is there then: one that was revoked may have been replaced.
+  const auto connect = [options = rpc::ChannelOptions{
+                            config.controller, rpc::ServerName(rpc::Role::kController, ""), config.tls_dir}] {
+    return rpc::MakeChannel(options);
+  };
+  POOLMARK_RETURN_IF_ERROR(connect().status());
   Registration::Options registration;
   registration.machine = config.machine;
   registration.advertise = config.advertise.empty() ? state.server->address() : config.advertise;
+  registration.allow_file = config.allow_file;
   registration.facts = [&state] { return state.service->Facts(false); };
-  state.registration = std::make_unique<Registration>(registration, channel, state.runs.get());
+  state.registration = std::make_unique<Registration>(registration, connect, state.runs.get());
   state.revocations = state.registration.get();
-  state.renewer = std::make_unique<rpc::Renewer>(config.tls_dir, RealClock(), rpc::RenewOver(channel));
+  state.renewer = std::make_unique<rpc::Renewer>(
+      config.tls_dir, RealClock(), [connect](const std::string& request) -> Result<rpc::SignedCertificate> {
+        POOLMARK_ASSIGN_OR_RETURN(auto channel, connect());
+        return rpc::RenewOver(channel)(request);
+      });
   Log(LogLevel::kInfo, "agent.serving",
       {{"machine", config.machine}, {"address", state.server->address()}, {"controller", config.controller}});
   return agent;

@@ -1,8 +1,12 @@
 #include "agent/api/registration.h"
 
+#include <sys/stat.h>
+
 #include <condition_variable>
 #include <random>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "agent/guard/proc.h"
 #include "common/base/log.h"
 #include "common/base/version.h"
@@ -10,8 +14,8 @@
 
 namespace poolmark::agent {
 
-Registration::Registration(Options options, std::shared_ptr<grpc::Channel> channel, Runs* runs)
-    : options_(std::move(options)), runs_(runs), stub_(v1::AgentRegistryService::NewStub(channel)) {
+Registration::Registration(Options options, Connect connect, Runs* runs)
+    : options_(std::move(options)), connect_(std::move(connect)), runs_(runs) {
   thread_ = std::jthread([this](std::stop_token stop) { Loop(stop); });
 }
 
@@ -45,6 +49,22 @@ void Registration::AddHeld(google::protobuf::RepeatedPtrField<v1::HeldJob>* list
     held->set_state(run.state);
     held->set_clean(run.clean);
   }
+}
+
+Status Registration::Connected() {
+  if (stub_ != nullptr) return absl::OkStatus();
+  POOLMARK_ASSIGN_OR_RETURN(auto channel, connect_());
+  stub_ = v1::AgentRegistryService::NewStub(channel);
+  return absl::OkStatus();
+}
+
+bool Registration::PermitsOther() {
+  struct stat facts {};
+  std::string stamp;
+  if (stat(options_.allow_file.c_str(), &facts) == 0)
+    stamp =
+        absl::StrCat(facts.st_ino, " ", facts.st_size, " ", facts.st_mtim.tv_sec, ".", facts.st_mtim.tv_nsec);
+  return std::exchange(allow_stamp_, stamp) != stamp;
 }
 
 Status Registration::Register(std::stop_token stop) {
@@ -115,7 +135,9 @@ void Registration::Loop(std::stop_token stop) {
   Nanoseconds pause = options_.first_pause;
   std::string last_error;
   while (!stop.stop_requested()) {
-    Status status = register_again_ ? Register(stop) : Beat(stop);
+    if (PermitsOther()) register_again_ = true;
+    Status status = Connected();
+    if (status.ok()) status = register_again_ ? Register(stop) : Beat(stop);
     Nanoseconds next = interval_;
     if (status.ok()) {
       if (!last_error.empty()) Log(LogLevel::kInfo, "controller.back", {});
@@ -125,6 +147,7 @@ void Registration::Loop(std::stop_token stop) {
       // Five in a hundred either way, so that agents started together drift apart.
       next = std::chrono::duration_cast<Nanoseconds>(interval_ * between(0.95, 1.05));
     } else if (!stop.stop_requested()) {
+      if (absl::IsPermissionDenied(status)) stub_.reset();
       if (std::string(status.message()) != last_error) {
         Log(LogLevel::kWarning, "controller.unreachable", {{"error", std::string(status.message())}});
         last_error = std::string(status.message());

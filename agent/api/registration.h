@@ -20,11 +20,15 @@ class Registration {
     std::string machine;
     std::string advertise;  // where the controller can dial us
     std::function<v1::Facts()> facts;
+    std::string allow_file;  // a change of it is told at once: plans go by what the machine permits
     Nanoseconds first_pause = std::chrono::milliseconds(200);  // of the back-off
     Nanoseconds longest_pause = std::chrono::seconds(10);
   };
-  // `runs` and the channel outlive this object.
-  Registration(Options options, std::shared_ptr<grpc::Channel> channel, Runs* runs);
+  // A new connection to the controller, with the certificate of now. A connection is known by the certificate
+  // that it was made with for as long as it lives, so one whose calls are denied is given up.
+  using Connect = std::function<Result<std::shared_ptr<grpc::Channel>>()>;
+  // `runs` outlives this object.
+  Registration(Options options, Connect connect, Runs* runs);
   ~Registration();
 
   // For Server: certificates that the controller withdrew.
@@ -34,20 +38,24 @@ class Registration {
 
  private:
   void Loop(std::stop_token stop);
+  Status Connected();
   Status Register(std::stop_token stop);
   Status Beat(std::stop_token stop);
+  bool PermitsOther();  // since the last call
   void AddHeld(google::protobuf::RepeatedPtrField<v1::HeldJob>* list);
   bool Pause(std::stop_token stop, Nanoseconds duration);
 
   const Options options_;
+  const Connect connect_;
   Runs* runs_;
-  std::unique_ptr<v1::AgentRegistryService::Stub> stub_;
   // Of the loop's thread:
+  std::unique_ptr<v1::AgentRegistryService::Stub> stub_;  // null: to be made
   uint64_t controller_epoch_ = 0;
   Nanoseconds interval_ = std::chrono::seconds(2);
   int64_t previous_sent_wall_ = 0;
   int64_t previous_reply_wall_ = 0;
   bool register_again_ = true;
+  std::string allow_stamp_;
   mutable std::mutex mutex_;  // guards what follows
   std::set<std::string> revoked_;
   Nanoseconds last_answer_wall_{0};

@@ -88,12 +88,13 @@ class CallInterceptorFactory final : public grpc::experimental::ServerIntercepto
 
 CallChecker::CallChecker(std::string cluster, bool clients_have_certificates,
                          std::function<bool(const Identity&)> is_revoked, std::shared_ptr<CallCounts> counts,
-                         std::shared_ptr<AuditLog> audit)
+                         std::shared_ptr<AuditLog> audit, const Clock& clock)
     : cluster_(std::move(cluster)),
       clients_have_certificates_(clients_have_certificates),
       is_revoked_(std::move(is_revoked)),
       counts_(std::move(counts)),
-      audit_(std::move(audit)) {}
+      audit_(std::move(audit)),
+      clock_(clock) {}
 
 Status CallChecker::CheckRate(const std::string& path, const Identity& caller) {
   if (caller.role == Role::kController) return absl::OkStatus();
@@ -126,6 +127,10 @@ Status CallChecker::Check(const std::string& path, const grpc::AuthContext& cont
   if (is_revoked_ && is_revoked_(caller)) {
     return denied("revoked", absl::StrCat("the certificate of '", caller.name, "' was revoked"),
                   "an admin can give a new token");
+  }
+  if (HasExpired(caller, clock_.Wall())) {
+    return denied("expired", absl::StrCat("the certificate of '", caller.name, "' has expired"),
+                  "connect again if it was renewed; an admin can give a new token");
   }
   POOLMARK_RETURN_IF_ERROR(CheckRate(path, caller));
   return CheckAllowed(path, caller.role);

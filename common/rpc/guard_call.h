@@ -25,7 +25,7 @@ class CallChecker final : public grpc::AuthMetadataProcessor {
  public:
   CallChecker(std::string cluster, bool clients_have_certificates,
               std::function<bool(const Identity&)> is_revoked, std::shared_ptr<CallCounts> counts,
-              std::shared_ptr<AuditLog> audit);
+              std::shared_ptr<AuditLog> audit, const Clock& clock);
   bool IsBlocking() const override { return false; }
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata* consumed,
                        OutputMetadata* response) override;
@@ -40,6 +40,7 @@ class CallChecker final : public grpc::AuthMetadataProcessor {
   const std::function<bool(const Identity&)> is_revoked_;
   const std::shared_ptr<CallCounts> counts_;
   const std::shared_ptr<AuditLog> audit_;  // may be null
+  const Clock& clock_;
   RateLimiter calls_{Rate{50, 500}};
   RateLimiter submissions_{Rate{1, 30}};
 };

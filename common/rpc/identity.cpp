@@ -29,10 +29,15 @@ Status Denied(std::string code, std::string message, std::string hint) {
       Error{absl::StatusCode::kPermissionDenied, std::move(code), "", std::move(message), std::move(hint)});
 }
 
-// Certificates are few and calls many: serials are remembered by the certificate's text.
-Result<std::string> SerialOfPem(const std::string& pem) {
+struct Known {
+  std::string serial;
+  Nanoseconds not_after{};
+};
+
+// Certificates are few and calls many: what is in them is remembered by their text.
+Result<Known> KnownOfPem(const std::string& pem) {
   static std::mutex mutex;  // guards `known`
-  static std::unordered_map<std::string, std::string> known;
+  static std::unordered_map<std::string, Known> known;
   {
     std::lock_guard lock(mutex);
     auto found = known.find(pem);
@@ -41,8 +46,7 @@ Result<std::string> SerialOfPem(const std::string& pem) {
   POOLMARK_ASSIGN_OR_RETURN(CertificateInfo info, ParseCertificate(pem));
   std::lock_guard lock(mutex);
   if (known.size() > 8192) known.clear();
-  known[pem] = info.serial;
-  return info.serial;
+  return known[pem] = {info.serial, info.not_after};
 }
 
 }  // namespace
@@ -76,7 +80,7 @@ Result<Identity> ParseSpiffeUri(std::string_view text) {
   }
   std::optional<Role> role = ParseRole(parts[1]);
   if (!role) return InvalidInput("identity", absl::StrCat("'", parts[1], "' is no role"), form);
-  return Identity{parts[0], *role, parts[2], ""};
+  return Identity{parts[0], *role, parts[2], "", Nanoseconds(0)};
 }
 
 std::string ServerName(Role role, const std::string& name) {
@@ -102,9 +106,10 @@ Result<Identity> IdentityOf(const grpc::AuthContext& context) {
   if (!identity.ok()) return Denied("no_identity", std::string(identity.status().message()), "");
   auto pems = context.FindPropertyValues("x509_pem_cert");
   if (pems.size() != 1) return Denied("no_identity", "the caller's certificate cannot be read", "");
-  auto serial = SerialOfPem(std::string(pems.front().data(), pems.front().size()));
-  if (!serial.ok()) return Denied("no_identity", std::string(serial.status().message()), "");
-  identity->serial = *serial;
+  auto known = KnownOfPem(std::string(pems.front().data(), pems.front().size()));
+  if (!known.ok()) return Denied("no_identity", std::string(known.status().message()), "");
+  identity->serial = known->serial;
+  identity->not_after = known->not_after;
   return identity;
 }
 

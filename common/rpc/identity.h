@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/clock.h"
 #include "common/base/result.h"
 
 namespace grpc {
@@ -29,7 +30,8 @@ struct Identity {
   std::string cluster;
   Role role = Role::kNone;
   std::string name;
-  std::string serial;  // of the certificate, lowercase hex
+  std::string serial;        // of the certificate, lowercase hex
+  Nanoseconds not_after{0};  // wall time of the certificate's end; 0: unknown
 };
 
 // "viewer" … "controller"; nothing for other words.
@@ -42,6 +44,11 @@ Result<Identity> ParseSpiffeUri(std::string_view uri);
 // The DNS name in a server's certificate, by which a client knows whom it reached whatever address it
 // dialled: "controller.poolmark", "<machine>.agent.poolmark".
 std::string ServerName(Role role, const std::string& name);
+
+// Its certificate's life has ended since its connection was made: TLS looks at it then and never again.
+inline bool HasExpired(const Identity& identity, Nanoseconds wall) {
+  return identity.not_after.count() != 0 && identity.not_after < wall;
+}
 
 // PERMISSION_DENIED (code "no_identity") when the peer has no certificate or no single valid URI in it.
 Result<Identity> IdentityOf(const grpc::AuthContext& context);

@@ -34,6 +34,8 @@ void ConfigureLimits(grpc::ServerBuilder* builder, const ServerOptions& options)
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 5);
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                              static_cast<int>(options.connection_age.count()));
   grpc::ResourceQuota quota("poolmark");
   quota.SetMaxThreads(static_cast<int>(options.max_sync_threads));
   builder->SetResourceQuota(quota);
@@ -78,12 +80,11 @@ Server::~Server() {
 }
 
 Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
-                                              const std::vector<grpc::Service*>& services,
-                                              const Clock& clock) {
+                                              const std::vector<Served>& services, const Clock& clock) {
   POOLMARK_ASSIGN_OR_RETURN(HostPort listen, ParseHostPort(options.address));
   if (IsAnyAddress(listen.host) && !options.allow_any_address) {
     return InvalidInput(options.address, "listening on every address of the machine must be asked for",
-                        "name one address, or give --allow-any-address");
+                        absl::StrCat("name one address, or ", options.how_to_allow_any));
   }
   std::unique_ptr<Server> server(new Server());
   State& state = *server->state_;
@@ -98,8 +99,9 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   POOLMARK_ASSIGN_OR_RETURN(
       auto credentials,
       MakeServerCredentials(options.identity_dir, options.clients_have_certificates, clock));
-  credentials->SetAuthMetadataProcessor(std::make_shared<CallChecker>(
-      options.cluster, options.clients_have_certificates, options.is_revoked, state.calls, options.audit));
+  credentials->SetAuthMetadataProcessor(
+      std::make_shared<CallChecker>(options.cluster, options.clients_have_certificates, options.is_revoked,
+                                    state.calls, options.audit, clock));
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
@@ -110,9 +112,14 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   interceptors.push_back(MakeCallInterceptor(
       [acceptor = state.acceptor.get()](const std::string& peer) { acceptor->Seen(peer); }, options.audit));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
-  for (grpc::Service* service : services) builder.RegisterService(service);
+  for (const Served& served : services) builder.RegisterService(served.service);
   state.server = builder.BuildAndStart();
   if (!state.server) return Internal(options.address, "gRPC did not start its server");
+  if (auto* health = state.server->GetHealthCheckService()) {
+    for (const Served& served : services) {
+      if (!served.name.empty()) health->SetServingStatus(served.name, true);
+    }
+  }
   state.acceptor->Start([gateway = state.gateway.get()](int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     parameters.fd = fd;

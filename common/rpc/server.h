@@ -32,7 +32,8 @@ class Streams;
 struct ServerOptions {
   std::string address;             // "127.0.0.1:7443", "[::1]:0"; port 0: chosen by the system
   bool allow_any_address = false;  // 0.0.0.0 and :: are refused without it
-  std::string identity_dir;        // tls.h
+  std::string how_to_allow_any = "set allow_any_address";  // of this program, for the refusal
+  std::string identity_dir;                                // tls.h
   // False for the enrolment listener only: callers have no certificate yet, and only RPCs open to anyone are
   // served.
   bool clients_have_certificates = true;
@@ -47,6 +48,10 @@ struct ServerOptions {
   size_t max_connections_per_source = 2048;  // loopback excepted
   size_t max_pending = 1024;                 // connections that have made no call yet
   std::chrono::milliseconds handshake_timeout{10'000};
+  // A certificate is looked at when a connection is made: after this time gRPC asks for a new one, made with
+  // what the party has by then. Calls and streams that run are not ended. Far below the time for which a
+  // renewed certificate overlaps with the one before (renewal.h).
+  std::chrono::milliseconds connection_age{30 * 60 * 1000};
 };
 
 // What a server has seen since it started, for /metrics and tests.
@@ -60,10 +65,18 @@ struct ServerCounts {
   size_t live = 0;
 };
 
+// A service, and the full name by which the health service answers for it ("poolmark.v1.AgentService", as
+// v1::AgentService::service_full_name() says); without one only the server as a whole is asked for.
+struct Served {
+  Served(grpc::Service* what, std::string full_name = "") : service(what), name(std::move(full_name)) {}
+  grpc::Service* service;
+  std::string name;
+};
+
 class Server {
  public:
   static Result<std::unique_ptr<Server>> Start(const ServerOptions& options,
-                                               const std::vector<grpc::Service*>& services,
+                                               const std::vector<Served>& services,
                                                const Clock& clock = RealClock());
   // Shutdown(1 s), if it was not called.
   ~Server();
@@ -71,7 +84,8 @@ class Server {
   const std::string& address() const;
   int port() const;
   ServerCounts counts() const;
-  // Health: NOT_SERVING keeps clients away while it goes on answering.
+  // Health, of the server and of each named service: NOT_SERVING keeps clients away while it goes on
+  // answering.
   void SetServing(bool serving);
   // Stops accepting, finishes the streams, lets calls end within `grace`, cancels the rest. Returns when all
   // is over.

@@ -106,6 +106,15 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   s.clock = clock;
   s.options = options;
   POOLMARK_ASSIGN_OR_RETURN(Settings settings, LoadSettings(options.state));
+  for (const char* part : {"stacks", "slo", "catalogue"}) {
+    // Else all would look well until the first job is submitted.
+    if (!ListDir(JoinPath(options.catalogue_dir, part)).ok()) {
+      return NotFound("--catalogue-dir",
+                      absl::StrCat("'", options.catalogue_dir, "' has no directory ", part),
+                      "name the one that has stacks, slo and catalogue: /usr/share/poolmark of the packages, "
+                      "deploy of the source");
+    }
+  }
   // As `init` leaves it: an older one, or a service manager, may have closed it to the load.
   (void)chmod(options.state.c_str(), 0711);
   POOLMARK_ASSIGN_OR_RETURN(s.authority, Authority::Open(AuthorityDir(options.state), *clock));
@@ -143,6 +152,8 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   rpc::ServerOptions listen;
   listen.address = options.listen.empty() ? settings.listen : options.listen;
   listen.allow_any_address = settings.allow_any_address;
+  listen.how_to_allow_any =
+      absl::StrCat("set \"allow_any_address\": true in ", JoinPath(options.state, "controller.json"));
   listen.identity_dir = identity;
   listen.streams = &s.streams;
   listen.cluster = s.authority->cluster();
@@ -151,8 +162,12 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   listen.max_sync_threads = 256;
   listen.audit = s.audit;
   listen.is_revoked = [&s](const rpc::Identity& caller) { return s.authority->IsRevoked(caller.serial); };
-  POOLMARK_ASSIGN_OR_RETURN(s.server,
-                            rpc::Server::Start(listen, {s.service.get(), s.registry_service.get()}, *clock));
+  POOLMARK_ASSIGN_OR_RETURN(
+      s.server,
+      rpc::Server::Start(listen,
+                         {{s.service.get(), v1::ControllerService::service_full_name()},
+                          {s.registry_service.get(), v1::AgentRegistryService::service_full_name()}},
+                         *clock));
 
   s.tokens = std::make_unique<TokenStore>(AuthorityDir(options.state), *clock);
   s.enroll_service = std::make_unique<EnrollServiceImpl>(
@@ -160,12 +175,15 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   rpc::ServerOptions enroll;
   enroll.address = settings.enroll_listen;
   enroll.allow_any_address = settings.allow_any_address;
+  enroll.how_to_allow_any = listen.how_to_allow_any;
   enroll.identity_dir = identity;
   enroll.clients_have_certificates = false;
   enroll.audit = s.audit;
   enroll.max_connections = 256;
   enroll.max_sync_threads = 4;
-  POOLMARK_ASSIGN_OR_RETURN(s.enroll_server, rpc::Server::Start(enroll, {s.enroll_service.get()}, *clock));
+  POOLMARK_ASSIGN_OR_RETURN(
+      s.enroll_server,
+      rpc::Server::Start(enroll, {{s.enroll_service.get(), v1::EnrollService::service_full_name()}}, *clock));
   if (!options.web.empty()) {
     POOLMARK_ASSIGN_OR_RETURN(s.web, Web::Start(options.web, s.jobs.get(), [&s](ControllerFigures* figures) {
                                 const rpc::ServerCounts counts = s.server->counts();
@@ -186,7 +204,9 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
       s.registry->Tick(
           [&s](const std::string& machine, const std::string& job) { s.jobs->MachineLost(machine, job); });
       s.registry->SetRevoked(s.authority->RevokedSerials());
-      s.streams.CancelIf([&s](const rpc::Identity& who) { return s.authority->IsRevoked(who.serial); });
+      s.streams.CancelIf([&s](const rpc::Identity& who) {
+        return s.authority->IsRevoked(who.serial) || rpc::HasExpired(who, s.clock->Wall());
+      });
     }
   });
   s.renewer = std::make_unique<rpc::Renewer>(

@@ -59,6 +59,9 @@ AgentFixture::AgentFixture() {
   options.address = "127.0.0.1:0";
   options.identity_dir = cluster.Controller();
   options.cluster = "lab";
+  options.is_revoked = [this](const rpc::Identity& who) {
+    return refuse_revoked && cluster.ca().IsRevoked(who.serial);
+  };
   auto started = rpc::Server::Start(options, {&registry});
   INFO(started.status());
   REQUIRE(started.ok());

@@ -70,6 +70,7 @@ struct AgentFixture {
   std::string RunDirectory() const;  // of the newest run
 
   Cluster cluster;
+  std::atomic<bool> refuse_revoked{false};  // by the controller, as cluster.ca() says
   TempDir dir;
   FakeRegistry registry;
   std::unique_ptr<rpc::Server> controller;

@@ -53,6 +53,30 @@ TEST_CASE("an agent registers with its facts and beats with its clock", "[L1][C6
   CHECK(WaitFor([&] { return fixture.registry.registers >= 2; }));
 }
 
+TEST_CASE("an agent that was revoked and enrolled again comes back without a restart", "[L1][L2][live]") {
+  AgentFixture fixture;
+  fixture.StartAgent();
+  REQUIRE(WaitFor([&] { return fixture.registry.beats >= 3; }));
+  REQUIRE(*fixture.cluster.ca().Revoke(true, "n1") == 1);
+  fixture.refuse_revoked = true;
+  REQUIRE(WaitFor([&] { return fixture.controller->counts().denied >= 2; }));
+  const int before = fixture.registry.beats;
+  // What `poolmark-agent join TOKEN` does beside it.
+  auto fresh = fixture.cluster.ca().Issue(rpc::Role::kAgent, "n1", std::chrono::hours(1));
+  REQUIRE(fresh.ok());
+  REQUIRE(rpc::InstallIdentity(fixture.Config().tls_dir, *fresh, RealClock()).ok());
+  CHECK(WaitFor([&] { return fixture.registry.beats >= before + 3; }, 60s));
+}
+
+TEST_CASE("a machine tells at once that its allow-list was changed", "[L1][live]") {
+  AgentFixture fixture;
+  fixture.StartAgent();
+  REQUIRE(WaitFor([&] { return fixture.registry.beats >= 1; }));
+  CHECK(fixture.registry.last_register().facts().secrets_size() == 0);
+  fixture.Allow("version: 1\nexecutables:\n  sh: /bin/sh\nsecrets: {hf: [sh]}\n");
+  CHECK(WaitFor([&] { return fixture.registry.last_register().facts().secrets_size() == 1; }));
+}
+
 TEST_CASE("heartbeats keep a lease alive, silence ends it, and the proof is there afterwards",
           "[C25][live]") {
   AgentFixture fixture;

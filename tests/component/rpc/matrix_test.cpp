@@ -54,7 +54,7 @@ struct Services {
   v1::AgentRegistryService::Service registry;
   v1::AgentService::Service agent;
   v1::EnrollService::Service enroll;
-  std::vector<grpc::Service*> all() { return {&controller, &registry, &agent, &enroll}; }
+  std::vector<Served> all() { return {&controller, &registry, &agent, &enroll}; }
 };
 
 }  // namespace

@@ -2,6 +2,9 @@
 // end.
 #include "common/rpc/server.h"
 
+#include <grpcpp/impl/client_unary_call.h>
+#include <grpcpp/support/byte_buffer.h>
+
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -108,7 +111,7 @@ struct Fixture {
     options.cluster = "lab";
     options.is_revoked = [this](const Identity& who) { return cluster.ca().IsRevoked(who.serial); };
     if (change) change(&options);
-    auto started = Server::Start(options, {&service});
+    auto started = Server::Start(options, {{&service, ControllerService::service_full_name()}});
     INFO(started.status());
     REQUIRE(started.ok());
     server = std::move(*started);
@@ -430,6 +433,76 @@ TEST_CASE("new certificates are used without a restart", "[live]") {
   CHECK(fixture.Ask(*fixture.Stub(me)).ok());
 }
 
+TEST_CASE("a certificate that expired is refused on a connection that was made before", "[L2][live]") {
+  struct Shifted final : public Clock {
+    Nanoseconds Steady() const override { return RealClock().Steady(); }
+    Nanoseconds Boot() const override { return RealClock().Boot(); }
+    Nanoseconds Wall() const override { return RealClock().Wall() + Nanoseconds(shift.load()); }
+    std::atomic<int64_t> shift{0};
+  } clock;
+  Fixture fixture;
+  ServerOptions options;
+  options.address = "127.0.0.1:0";
+  options.identity_dir = fixture.cluster.Controller();
+  auto server = Server::Start(options, {&fixture.service}, clock);
+  REQUIRE(server.ok());
+  auto channel = MakeChannel(
+      {(*server)->address(), "controller.poolmark", fixture.cluster.Identity(Role::kOperator, "olga")});
+  REQUIRE(channel.ok());
+  auto stub = ControllerService::NewStub(*channel);
+  REQUIRE(fixture.Ask(*stub).ok());
+  clock.shift = Nanoseconds(59min).count();
+  REQUIRE(fixture.Ask(*stub).ok());
+  clock.shift = Nanoseconds(61min).count();
+  const Status refused = fixture.Ask(*stub).status();
+  CHECK(absl::IsPermissionDenied(refused));
+  CHECK(ErrorOf(refused).message.find("the certificate of 'olga' has expired") != std::string::npos);
+  CHECK((*server)->counts().accepted == 1);
+}
+
+TEST_CASE("connections are made anew after their time, and no call notices", "[live]") {
+  Fixture fixture([](ServerOptions* options) { options->connection_age = 200ms; });
+  auto stub = fixture.Stub(fixture.cluster.Identity(Role::kOperator, "olga"));
+  int calls = 0, failed = 0;
+  CHECK(test::WaitFor([&] {
+    ++calls;
+    failed += !fixture.Ask(*stub).ok();
+    return fixture.server->counts().accepted >= 4;
+  }));
+  INFO(calls << " calls");
+  CHECK(failed == 0);
+}
+
+TEST_CASE("health is told for the server and for each of its services", "[L2][live]") {
+  Fixture fixture;
+  auto channel = MakeChannel(
+      {fixture.server->address(), "controller.poolmark", fixture.cluster.Identity(Role::kViewer, "vera")});
+  REQUIRE(channel.ok());
+  // grpc.health.v1.HealthCheckRequest{service} and HealthCheckResponse{status}, as they are on the wire.
+  auto ask = [&](const std::string& service) -> std::string {
+    grpc::ClientContext context;
+    SetDeadline(&context, 10s);
+    std::string body;
+    if (!service.empty()) body = std::string("\x0a") + static_cast<char>(service.size()) + service;
+    grpc::Slice slice(body);
+    grpc::ByteBuffer request(&slice, 1), response;
+    grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check", grpc::internal::RpcMethod::NORMAL_RPC);
+    const grpc::Status status =
+        grpc::internal::BlockingUnaryCall(channel->get(), method, &context, request, &response);
+    if (!status.ok()) return status.error_code() == grpc::StatusCode::NOT_FOUND ? "unknown" : "failed";
+    grpc::Slice answer;
+    REQUIRE(response.DumpToSingleSlice(&answer).ok());
+    return std::string(answer.begin(), answer.end());
+  };
+  const std::string serving = "\x08\x01", not_serving = "\x08\x02";
+  CHECK(ask("") == serving);
+  CHECK(ask("poolmark.v1.ControllerService") == serving);
+  CHECK(ask("poolmark.v1.AgentService") == "unknown");
+  fixture.server->SetServing(false);
+  CHECK(ask("") == not_serving);
+  CHECK(ask("poolmark.v1.ControllerService") == not_serving);
+}
+
 TEST_CASE("the audit log has a line for each change and each denial, chained", "[live]") {
   test::TempDir dir;
   const std::string path = dir / "audit.jsonl";
@@ -474,7 +547,8 @@ TEST_CASE("listening everywhere must be asked for") {
     options.allow_any_address = false;
     auto refused = Server::Start(options, {&service});
     CHECK(refused.status().code() == absl::StatusCode::kInvalidArgument);
-    CHECK(std::string(refused.status().message()).find("--allow-any-address") != std::string::npos);
+    CHECK(std::string(refused.status().message()).find("name one address, or set allow_any_address") !=
+          std::string::npos);
   }
   options.address = "0.0.0.0:0";
   options.allow_any_address = true;
