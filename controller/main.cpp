@@ -11,9 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "common/base/digest.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/time_format.h"
 #include "common/base/units.h"
@@ -155,19 +157,36 @@ poolmark::Status NothingRevoked(const poolmark::controller::Authority& authority
 void AddCertificates(CLI::App& app, std::string& state, int& exit_code) {
   CLI::App* certificates = app.add_subcommand("cert", "Certificates that this CA has signed");
   certificates->require_subcommand(1);
-  certificates->add_subcommand("list", "Newest first: role, name, serial, end, revoked")
-      ->callback([&state, &exit_code] {
-        auto authority = poolmark::controller::Authority::Open(poolmark::controller::AuthorityDir(state),
-                                                               poolmark::RealClock());
-        if (!authority.ok()) return void(exit_code = Report(authority.status()));
-        auto issued = (*authority)->Issued();
-        if (!issued.ok()) return void(exit_code = Report(issued.status()));
-        for (const auto& entry : *issued) {
-          std::cout << poolmark::rpc::RoleName(entry.role) << "\t" << entry.name << "\t" << entry.serial
-                    << "\t" << poolmark::IsoUtc(entry.not_after) << (entry.revoked ? "\trevoked" : "")
-                    << "\n";
-        }
-      });
+  auto output = std::make_shared<std::string>("text");
+  CLI::App* list = certificates->add_subcommand("list", "Newest first: role, name, serial, end, revoked");
+  list->add_option("-o,--output", *output, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  list->callback([output, &state, &exit_code] {
+    auto authority = poolmark::controller::Authority::Open(poolmark::controller::AuthorityDir(state),
+                                                           poolmark::RealClock());
+    if (!authority.ok()) return void(exit_code = Report(authority.status()));
+    auto issued = (*authority)->Issued();
+    if (!issued.ok()) return void(exit_code = Report(issued.status()));
+    if (*output == "json") {
+      auto json = poolmark::Json::array();
+      for (const auto& entry : *issued) {
+        json.push_back({{"role", poolmark::rpc::RoleName(entry.role)},
+                        {"name", entry.name},
+                        {"serial", entry.serial},
+                        {"not_after", poolmark::IsoUtc(entry.not_after)},
+                        {"revoked", entry.revoked}});
+      }
+      auto text = poolmark::DumpJson(json, 2);
+      exit_code = Report(text.status());
+      if (text.ok()) std::cout << *text << "\n";
+      return;
+    }
+    for (const auto& entry : *issued) {
+      std::cout << poolmark::rpc::RoleName(entry.role) << "\t" << entry.name << "\t" << entry.serial << "\t"
+                << poolmark::IsoUtc(entry.not_after) << (entry.revoked ? "\trevoked" : "") << "\n";
+    }
+  });
   struct Options {
     std::string machine, user;
   };

@@ -32,13 +32,15 @@ grpc::Status Handle(Body body) {
 
 // A mutating request's answer by its id, or what `make` answers, stored under it. `make` may run twice only
 // when the process ended in between; what it does is idempotent by itself.
+// `scope`: whose request it is, where an answer is for nobody else.
 template <class Request, class Response, class Make>
-Status Once(Store* store, const Request& request, Response* response, Make make) {
+Status Once(Store* store, const Request& request, Response* response, Make make,
+            const std::string& scope = "") {
   if (request.request_id().empty()) return make();
   Request body = request;
   body.clear_request_id();
-  const std::string digest =
-      Sha256Hex(absl::StrCat(Request::descriptor()->full_name(), "\n", body.SerializeAsString()));
+  const std::string digest = Sha256Hex(absl::StrCat(Request::descriptor()->full_name(), "\n", scope,
+                                                    scope.empty() ? "" : "\n", body.SerializeAsString()));
   POOLMARK_ASSIGN_OR_RETURN(auto answer, store->FindAnswer(request.request_id(), digest));
   if (answer && response->ParseFromString(*answer)) return absl::OkStatus();
   POOLMARK_RETURN_IF_ERROR(make());
@@ -240,7 +242,8 @@ grpc::Status ControllerServiceImpl::SetMachineState(grpc::ServerContext* context
     return Once(environment_.store, *request, response, [&]() -> Status {
       POOLMARK_ASSIGN_OR_RETURN(
           *response->mutable_machine(),
-          environment_.registry->Act(request->machine(), request->action(), request->reason()));
+          environment_.registry->Act(request->machine(), request->action(), request->reason(),
+                                     caller.role == rpc::Role::kAdmin));
       if (revoke) {
         POOLMARK_RETURN_IF_ERROR(authority_.Revoke(true, request->machine()).status());
         environment_.registry->SetRevoked(authority_.RevokedSerials());
@@ -323,7 +326,12 @@ grpc::Status ControllerServiceImpl::RenewCertificate(grpc::ServerContext* contex
                                                      v1::RenewCertificateResponse* response) {
   return Handle([&]() -> Status {
     POOLMARK_ASSIGN_OR_RETURN(rpc::Identity caller, rpc::CallerOf(*context));
-    return controller::RenewCertificate(authority_, caller, *request, response);
+    // One after another: the same request that comes again meanwhile is one certificate, too.
+    std::lock_guard lock(renewing_);
+    return Once(
+        environment_.store, *request, response,
+        [&] { return controller::RenewCertificate(authority_, caller, *request, response); },
+        rpc::SpiffeUri(caller.cluster, caller.role, caller.name));
   });
 }
 

@@ -1,6 +1,7 @@
 // ControllerService: what users and automation ask. Who may call what is decided before a handler runs
 // (common/rpc/rules.h); whose job it is, here. Thread-safe.
 #pragma once
+#include <mutex>
 #include <string>
 
 #include "common/rpc/streams.h"
@@ -62,6 +63,7 @@ class ControllerServiceImpl final
   Authority& authority_;
   rpc::Streams& streams_;
   JobWatches watches_;
+  std::mutex renewing_;
 };
 
 }  // namespace poolmark::controller

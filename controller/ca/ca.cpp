@@ -55,6 +55,20 @@ Result<std::vector<Revoked>> ReadRevoked(const std::string& path) {
   return all;
 }
 
+// Names the file, and what helps: the CA does not enrol anywhere.
+Status CheckOwnPair(const std::string& certificate, const std::string& key, const Status& checked) {
+  if (checked.ok()) return checked;
+  Error error = ErrorOf(checked);
+  error.where = error.where == "key" ? key : certificate;
+  error.kind = absl::StatusCode::kFailedPrecondition;  // nobody asked for something wrong
+  error.hint =
+      absl::IsFailedPrecondition(checked)
+          ? "make a new CA ('poolmark-controller init' in a fresh state directory) and enrol everybody again"
+          : "restore ca.pem and ca.key together from a backup of the state directory; without one make a "
+            "new CA and enrol everybody again";
+  return ToStatus(error);
+}
+
 bool IsMachineRole(rpc::Role role) {
   return role == rpc::Role::kAgent || role == rpc::Role::kController;
 }
@@ -154,7 +168,9 @@ Result<std::unique_ptr<Authority>> Authority::Open(const std::string& dir, const
   }
   POOLMARK_ASSIGN_OR_RETURN(state.ca_key_pem, ReadFile(state.Path("ca.key"), 1u << 20));
   POOLMARK_ASSIGN_OR_RETURN(state.ca_pem, ReadFile(state.Path("ca.pem"), 1u << 20));
-  POOLMARK_RETURN_IF_ERROR(rpc::CheckKeyPair(state.ca_pem, state.ca_key_pem, state.ca_pem, clock.Wall()));
+  POOLMARK_RETURN_IF_ERROR(
+      CheckOwnPair(state.Path("ca.pem"), state.Path("ca.key"),
+                   rpc::CheckKeyPair(state.ca_pem, state.ca_key_pem, state.ca_pem, clock.Wall())));
   POOLMARK_ASSIGN_OR_RETURN(rpc::CertificateInfo info, rpc::ParseCertificate(state.ca_pem));
   state.ca_sha256 = info.sha256;
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(state.Path("cluster.json"), 1u << 20));

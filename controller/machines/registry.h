@@ -52,8 +52,10 @@ class Registry {
 
   std::vector<v1::Machine> List(bool with_facts) const;
   Result<v1::Machine> Get(const std::string& name) const;
-  // drain, undrain, quarantine, clear, revoke.
-  Result<v1::Machine> Act(const std::string& name, v1::MachineAction action, const std::string& reason);
+  // drain, undrain, quarantine, clear, revoke. A revocation is an admin's: only `by_admin` takes it back, and
+  // nothing else makes another state of it.
+  Result<v1::Machine> Act(const std::string& name, v1::MachineAction action, const std::string& reason,
+                          bool by_admin);
 
   // Asks the agents of `names` for their facts of this moment, all at once and for at most `within`. Who does
   // not answer keeps the facts that are known, and so do all of them where one is not ready and free: what

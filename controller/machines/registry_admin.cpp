@@ -6,7 +6,7 @@
 namespace poolmark::controller {
 
 Result<v1::Machine> Registry::Act(const std::string& name, v1::MachineAction action,
-                                  const std::string& reason) {
+                                  const std::string& reason, bool by_admin) {
   POOLMARK_ASSIGN_OR_RETURN(v1::Machine now, Get(name));
   v1::MachineState stored_state = v1::MACHINE_STATE_READY;
   {
@@ -30,9 +30,17 @@ Result<v1::Machine> Registry::Act(const std::string& name, v1::MachineAction act
       next = v1::MACHINE_STATE_READY;
       break;
     case v1::MACHINE_ACTION_QUARANTINE:
+      if (stored_state == v1::MACHINE_STATE_REVOKED) {
+        return Precondition(where, "it is revoked, which is more than a quarantine",
+                            "an admin can clear it first");
+      }
       next = v1::MACHINE_STATE_QUARANTINED;
       break;
     case v1::MACHINE_ACTION_CLEAR:
+      if (stored_state == v1::MACHINE_STATE_REVOKED && !by_admin) {
+        return ToStatus(Error{absl::StatusCode::kPermissionDenied, "needs_admin", where,
+                              "an admin revoked it, and only an admin takes that back", "ask an admin"});
+      }
       next = v1::MACHINE_STATE_READY;
       break;
     case v1::MACHINE_ACTION_REVOKE:

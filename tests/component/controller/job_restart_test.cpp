@@ -58,7 +58,7 @@ TEST_CASE("the controller comes back in every state: torn down, and on with what
 
 TEST_CASE("a job of any two machines keeps those that it got over a restart, and touches no other") {
   ControllerFixture f({"n0", "n1", "n2"});
-  REQUIRE(f.registry->Act("n0", v1::MACHINE_ACTION_DRAIN, "why").ok());
+  REQUIRE(f.registry->Act("n0", v1::MACHINE_ACTION_DRAIN, "why", true).ok());
   auto gate = std::make_shared<Gate>("StreamSamples");
   auto touched = std::make_shared<std::atomic<int>>(0);
   f.pool.SetHook([gate, touched](const std::string& m, const std::string& c, std::stop_token s) {
@@ -74,7 +74,7 @@ TEST_CASE("a job of any two machines keeps those that it got over a restart, and
     return std::vector<std::string>(job.machines().begin(), job.machines().end());
   };
   CHECK(machines() == std::vector<std::string>{"n1", "n2"});
-  REQUIRE(f.registry->Act("n0", v1::MACHINE_ACTION_UNDRAIN, "").ok());
+  REQUIRE(f.registry->Act("n0", v1::MACHINE_ACTION_UNDRAIN, "", true).ok());
   f.Restart();
   gate->Open();
   const v1::Job job = f.Finished(id);

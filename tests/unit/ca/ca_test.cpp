@@ -28,6 +28,33 @@ unsigned Mode(const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("a damaged CA is named by its file, and the hint is for a CA") {
+  test::TempDir dir;
+  REQUIRE(Authority::Create(dir / "ca", "lab", RealClock()).ok());
+  const std::string certificate = *ReadFile(dir / "ca/ca.pem"), key = *ReadFile(dir / "ca/ca.key");
+  test::TempDir other;
+  REQUIRE(Authority::Create(other / "ca", "lab", RealClock()).ok());
+  for (const auto& [file, whole, foreign] :
+       {std::tuple{"ca.pem", certificate, *ReadFile(other / "ca/ca.pem")},
+        std::tuple{"ca.key", key, *ReadFile(other / "ca/ca.key")}}) {
+    const std::string path = dir / "ca/" + file;
+    for (const std::string& text :
+         {std::string(), whole.substr(0, whole.size() / 2), std::string("\0\xff", 2), foreign}) {
+      REQUIRE(AtomicWriteFile(path, text, 0600).ok());
+      const Status refused = Authority::Open(dir / "ca", RealClock()).status();
+      INFO(file << ": " << refused);
+      REQUIRE_FALSE(refused.ok());
+      const Error error = ErrorOf(refused);
+      // Of a pair that does not fit nobody can say which of the two is wrong.
+      const bool named = text == foreign ? error.where.find(dir / "ca/ca.") == 0 : error.where == path;
+      CHECK(named);
+      CHECK(error.hint.find("restore ca.pem and ca.key together from a backup") == 0);
+    }
+    REQUIRE(AtomicWriteFile(path, whole, 0600).ok());
+    CHECK(Authority::Open(dir / "ca", RealClock()).ok());
+  }
+}
+
 TEST_CASE("a new CA keeps its key to itself, and is never replaced") {
   test::TempDir dir;
   auto made = Authority::Create(dir / "ca", "lab", RealClock());

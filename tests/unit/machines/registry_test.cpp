@@ -198,7 +198,7 @@ TEST_CASE("a quarantine for an unproven tear-down ends when the machine comes ba
 TEST_CASE("actions on machines") {
   Fixture f;
   REQUIRE(f.registry->Register(f.Registration("n1")).ok());
-  auto act = [&](v1::MachineAction action) { return f.registry->Act("n1", action, "why"); };
+  auto act = [&](v1::MachineAction action) { return f.registry->Act("n1", action, "why", true); };
   CHECK(act(v1::MACHINE_ACTION_DRAIN)->state() == v1::MACHINE_STATE_DRAINED);
   CHECK(act(v1::MACHINE_ACTION_UNDRAIN)->state() == v1::MACHINE_STATE_READY);
   CHECK(act(v1::MACHINE_ACTION_QUARANTINE)->reason() == "why");
@@ -207,7 +207,22 @@ TEST_CASE("actions on machines") {
   CHECK(act(v1::MACHINE_ACTION_REVOKE)->state() == v1::MACHINE_STATE_REVOKED);
   CHECK(f.registry->Register(f.Registration("n1")).status().code() == absl::StatusCode::kPermissionDenied);
   CHECK_FALSE(act(v1::MACHINE_ACTION_UNSPECIFIED).ok());
-  CHECK(f.registry->Act("zz", v1::MACHINE_ACTION_DRAIN, "").status().code() == absl::StatusCode::kNotFound);
+  // An admin's revocation is not turned into something that an operator could end.
+  for (v1::MachineAction action :
+       {v1::MACHINE_ACTION_QUARANTINE, v1::MACHINE_ACTION_DRAIN, v1::MACHINE_ACTION_UNDRAIN}) {
+    CHECK(absl::IsFailedPrecondition(act(action).status()));
+    CHECK(f.State("n1") == v1::MACHINE_STATE_REVOKED);
+  }
+  const Status operators = f.registry->Act("n1", v1::MACHINE_ACTION_CLEAR, "", false).status();
+  CHECK(absl::IsPermissionDenied(operators));
+  CHECK(ErrorOf(operators).code == "needs_admin");
+  CHECK(f.State("n1") == v1::MACHINE_STATE_REVOKED);
+  CHECK(act(v1::MACHINE_ACTION_CLEAR)->state() != v1::MACHINE_STATE_REVOKED);
+  CHECK(f.registry->Register(f.Registration("n1")).ok());
+  CHECK(act(v1::MACHINE_ACTION_QUARANTINE).ok());
+  CHECK(f.registry->Act("n1", v1::MACHINE_ACTION_CLEAR, "", false)->state() == v1::MACHINE_STATE_READY);
+  CHECK(f.registry->Act("zz", v1::MACHINE_ACTION_DRAIN, "", true).status().code() ==
+        absl::StatusCode::kNotFound);
 }
 
 TEST_CASE("an agent that claims an impossible grant is kept out, and the store goes on counting") {
