@@ -29,7 +29,7 @@ void PlanSecrets(const PoolMachine& machine, const std::vector<StackPlan>& stack
                  Errors* refusals) {
   const v1::Facts& facts = machine.facts->facts;
   const auto refuse = [&](std::string message, const std::string& lines) {
-    refusals->push_back({absl::StatusCode::kFailedPrecondition, "not_allowed",
+    refusals->push_back({absl::StatusCode::kFailedPrecondition, "plan",
                          absl::StrCat("pool, machine ", machine.name), std::move(message),
                          absl::StrCat("write in the machine's allow.yaml: ", lines)});
   };
