@@ -221,12 +221,13 @@ Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
   // Broken workload files and questions are told together with what the plan refuses.
   input.load_lengths = LoadLengths(planned->job, environment.inputs->FilesOf(request), errors);
   auto plan = MakePlan(input, errors);
-  if (plan.ok()) {
+  const Status made = plan.status();
+  if (made.ok()) {
     planned->plan = *std::move(plan);
     CheckAccuracy(environment, request, *planned, errors);
   }
   if (!errors->empty()) return ToStatus(*errors);
-  if (!plan.ok()) return plan.status();
+  if (!made.ok()) return made;
   return planned;
 }
 
