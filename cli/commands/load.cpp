@@ -6,9 +6,20 @@
 
 #include "cli/commands/load_run.h"
 #include "cli/commands/load_support.h"
+#include "cli/commands/whole_number.h"
 
 namespace poolmark::cli {
 namespace {
+
+CLI::Validator Share() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= 0.01 && value <= 1) return "";
+        return "must be from 0.01 to 1, is " + text;
+      },
+      "FLOAT in [0.01 - 1]");
+}
 
 // The first given option that would do nothing, and beside what; "": none.
 std::string Useless(const CLI::App& load, const LoadArguments& a) {
@@ -72,10 +83,12 @@ void AddLoad(CLI::App& app, int& exit_code) {
   load->add_option("--arrivals", a.arrivals, "With --rate: constant (default), poisson or gamma");
   load->add_option("--cv", a.cv, "With --arrivals gamma: coefficient of variation of the gaps (default 1)");
   load->add_option("--ramp-up", a.ramp_up, "Closed loop: users start evenly over this time");
-  load->add_option("--requests,-n", a.requests, "Requests to measure, after the warm-up");
+  load->add_option("--requests,-n", a.requests, "Requests to measure, after the warm-up")
+      ->check(WholeNumber(1));
   load->add_option("--duration", a.duration, "Length of the load with its warm-up, as in 20m");
   load->add_option("--warm-up", a.warm_up, "Time at the start that is not measured")->capture_default_str();
-  load->add_option("--warm-up-requests", a.warm_up_requests, "Requests at the start that are not measured");
+  load->add_option("--warm-up-requests", a.warm_up_requests, "Requests at the start that are not measured")
+      ->check(WholeNumber());
   load->add_option("--drain", a.drain, "How long requests in flight may take after the end of the load")
       ->capture_default_str();
   load->add_option("--timeout", a.deadline, "Longest time of a request")->capture_default_str();
@@ -99,11 +112,13 @@ void AddLoad(CLI::App& app, int& exit_code) {
                    "Base URL of an engine that counts tokens, for text prompts of exact length");
   load->add_option("--tokenizer", a.tokenizer,
                    "The same by a tokenizer.json or its directory (builds with the local tokenizer)");
-  load->add_option("--vocabulary", a.vocabulary, "Token ids are drawn below this")->capture_default_str();
+  load->add_option("--vocabulary", a.vocabulary, "Token ids are drawn below this")
+      ->check(WholeNumber(200))
+      ->capture_default_str();
   load->add_flag("--allow-eos", a.allow_eos, "Let answers end early (no ignore_eos)");
   load->add_option("--seed", a.seed,
                    "Seed of prompts and arrivals; another one sends prompts that no cache knows")
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumber())
       ->capture_default_str();
   load->add_option("--loops", a.loops,
                    "Event loops (threads); 0: one for every 1 000 users or 2 000 requests/s, at most one "
@@ -120,7 +135,7 @@ void AddLoad(CLI::App& app, int& exit_code) {
   load->add_option("--knee-share", a.knee_share,
                    "Share of requests that must meet the limits; default: the preset's own (MLPerf 0.99, "
                    "DistServe 0.9), else 0.9")
-      ->check(CLI::Range(0.01, 1.0));
+      ->check(Share());
   load->add_option("--out", a.out, "Directory for requests.jsonl.zst, timeline.jsonl and load.json");
   load->add_option("--output,-o", a.output, "text or json")
       ->check(CLI::IsMember({"text", "json"}))

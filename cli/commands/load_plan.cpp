@@ -63,6 +63,8 @@ Result<load::LoadResult> Run(const LoadArguments& a) {
                   [](const std::string& note) { return note.starts_with("Prompt lengths are approximate"); });
   settings.source.prompt = shape.token_ids ? "ids" : "text";
   settings.source.prompt_lengths = PromptLengths(shape, counter, asks && !estimated);
+  settings.source.input_tokens_exact =
+      settings.source.prompt_lengths->starts_with("exact") && !shape.live_answers;
   settings.source.workload_json = plan.workload_json;
   settings.source.model = model;
   settings.source.api = source->api_path() == "/v1/chat/completions" ? "chat" : "completions";

@@ -14,7 +14,7 @@ class FileCounter final : public workload::TokenCounter {
  public:
   explicit FileCounter(std::unique_ptr<tokenizer::Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
   Result<int64_t> CountText(std::string_view text) override {
-    POOLMARK_ASSIGN_OR_RETURN(const tokenizer::TokenIds ids, tokenizer_->Encode(text));
+    POOLMARK_ASSIGN_OR_RETURN(const tokenizer::TokenIds ids, tokenizer_->EncodePrompt(text));
     return static_cast<int64_t>(ids.size());
   }
   Result<int64_t> CountChat(const std::vector<std::pair<std::string, std::string>>& messages) override {

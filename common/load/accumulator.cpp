@@ -58,7 +58,14 @@ void Accumulator::Add(const RequestRecord& record, int64_t window_start) {
     }
     return;
   }
-  if (record.primer || record.window_time() < window_start) return;
+  if (record.primer) return;
+  if (record.input_tokens.has_value()) {
+    ++prompts_counted;
+    if (*record.input_tokens != record.planned_input_tokens) ++prompts_counted_otherwise;
+    prompt_tokens_planned += record.planned_input_tokens;
+    prompt_tokens_counted += figures.input_tokens;
+  }
+  if (record.window_time() < window_start) return;
   for (size_t i = 1; i < record.events.size(); ++i) {
     const int64_t gap = record.events[i].at - record.events[i - 1].at;
     gaps->Add(gap);
@@ -81,6 +88,10 @@ void Accumulator::Merge(Accumulator other) {
   min_gap = std::min(min_gap, other.min_gap);
   max_gap = std::max(max_gap, other.max_gap);
   last_end = std::max(last_end, other.last_end);
+  prompts_counted += other.prompts_counted;
+  prompts_counted_otherwise += other.prompts_counted_otherwise;
+  prompt_tokens_planned += other.prompt_tokens_planned;
+  prompt_tokens_counted += other.prompt_tokens_counted;
   if (other.in_flight.has_value()) {
     if (!in_flight.has_value()) in_flight.emplace();
     in_flight->Merge(*other.in_flight);

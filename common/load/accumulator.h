@@ -58,6 +58,10 @@ class Accumulator {
   int64_t min_gap = std::numeric_limits<int64_t>::max();
   int64_t max_gap = 0;
   int64_t last_end = 0;  // of all requests
+  // Of the requests whose prompt the server counted: how many, what was planned and what was counted, and for
+  // how many the two are not the same.
+  uint64_t prompts_counted = 0, prompts_counted_otherwise = 0;
+  int64_t prompt_tokens_planned = 0, prompt_tokens_counted = 0;
   // Set by whoever asks for it: one loop knows what it has in flight.
   std::optional<InFlightSpans> in_flight;
   // One example of what was said for each kind of failure.

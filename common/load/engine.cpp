@@ -277,7 +277,7 @@ class Run {
     POOLMARK_ASSIGN_OR_RETURN(result.summary.load_json,
                               DescribeLoad(options_, settings_.processes, settings_.start_at_wall,
                                            settings_.slo, settings_.source, settings_.source_notes));
-    CheckPromptLengths(&result.summary);
+    CheckPromptLengths(records, &result.summary);
     if (settings_.prompt_token_sources) {
       POOLMARK_ASSIGN_OR_RETURN(result.summary.prompt_token_sources,
                                 settings_.prompt_token_sources(result.summary));
@@ -297,16 +297,15 @@ class Run {
   }
 
   // Lengths that are said to be exact are those that the server counts, or the summary says so.
-  void CheckPromptLengths(Summary* s) const {
-    const SourceFacts& source = settings_.source;
-    if (!source.input_tokens_exact || s->ok == 0 || s->without_input_tokens > 0) return;
-    const auto planned = static_cast<uint64_t>(source.input_tokens.value_or(0)) * s->ok;
-    if (s->input_tokens == planned) return;
+  void CheckPromptLengths(const Accumulator& records, Summary* s) const {
+    if (!settings_.source.input_tokens_exact || records.prompts_counted_otherwise == 0) return;
+    const auto mean = [&](int64_t tokens) {
+      return static_cast<double>(tokens) / static_cast<double>(records.prompts_counted);
+    };
     char text[200];
     std::snprintf(text, sizeof text,
-                  "the server counted %.2f prompt tokens a request where %lld were planned as exact",
-                  static_cast<double>(s->input_tokens) / static_cast<double>(s->ok),
-                  static_cast<long long>(source.input_tokens.value_or(0)));
+                  "the server counted %.2f prompt tokens a request where %.12g were planned as exact",
+                  mean(records.prompt_tokens_counted), mean(records.prompt_tokens_planned));
     s->notes.push_back(text);
   }
 

@@ -104,7 +104,7 @@ void Loop::Run() {
   RunSoonWhenWoken();
   Rehearse();
   WaitForStart();
-  ProcessorWatch processor(part_.index, part_.count);
+  ProcessorWatch processor(part_.index, part_.count / options_.workers);
   const std::optional<int64_t> waited_before = processor.WaitedNanoseconds();
   ConvertClock();
   now_ = Now();

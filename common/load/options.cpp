@@ -76,6 +76,15 @@ Errors OptionErrors(const LoadOptions& o) {
   if (o.max_requests > 0 && o.workers > 1)
     bad("a limit of requests cannot be shared by several machines",
         "limit the load by its duration or by the sessions of its workload");
+  if (o.mode == LoadOptions::Mode::kClosed && o.workers > 1) {
+    if (o.users < o.workers)
+      bad(std::to_string(o.users) + " users cannot be shared by " + std::to_string(o.workers) +
+              " workers: the sessions of those without a user would be sent by nobody",
+          "use at most as many workers as users");
+    if (o.warm_up_requests > 0 || o.warm_up_sessions > 0)
+      bad("a warm-up by requests or sessions cannot be shared by several workers: each would count its own",
+          "give the warm-up as a time");
+  }
   return errors;
 }
 

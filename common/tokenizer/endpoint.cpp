@@ -84,6 +84,9 @@ class VllmEndpoint final : public Endpoint {
   Result<TokenIds> Encode(std::string_view text) override {
     return Ids("/tokenize", {{"model", model_}, {"prompt", ValidUtf8(text)}, {"add_special_tokens", false}});
   }
+  Result<TokenIds> EncodePrompt(std::string_view text) override {
+    return Ids("/tokenize", {{"model", model_}, {"prompt", ValidUtf8(text)}, {"add_special_tokens", true}});
+  }
   Result<TokenIds> EncodeChat(const ChatMessages& messages, const std::string& kwargs_json) override {
     Json body = {{"model", model_}, {"add_generation_prompt", true}, {"add_special_tokens", false}};
     body["messages"] = Json::array();
@@ -101,6 +104,9 @@ class LlamaEndpoint final : public Endpoint {
   using Endpoint::Endpoint;
   Result<TokenIds> Encode(std::string_view text) override {
     return Ids("/tokenize", {{"content", ValidUtf8(text)}, {"add_special", false}, {"parse_special", true}});
+  }
+  Result<TokenIds> EncodePrompt(std::string_view text) override {
+    return Ids("/tokenize", {{"content", ValidUtf8(text)}, {"add_special", true}, {"parse_special", true}});
   }
   Result<TokenIds> EncodeChat(const ChatMessages& messages, const std::string& kwargs_json) override {
     Json body = {{"add_generation_prompt", true}};

@@ -32,17 +32,8 @@ class Local final : public Tokenizer {
   Local(const Local&) = delete;
   Local& operator=(const Local&) = delete;
 
-  Result<TokenIds> Encode(std::string_view text) override {
-    std::string valid = ValidUtf8(text);
-    uint32_t* ids = nullptr;
-    size_t count = 0;
-    char* error = nullptr;
-    if (pmtok_encode(handle_, valid.data(), valid.size(), &ids, &count, &error) != 0)
-      return InvalidInput(path_, Take(error));
-    TokenIds out(ids, ids + count);
-    pmtok_free_ids(ids, count);
-    return out;
-  }
+  Result<TokenIds> Encode(std::string_view text) override { return Ids(text, false); }
+  Result<TokenIds> EncodePrompt(std::string_view text) override { return Ids(text, true); }
 
   Result<TokenIds> EncodeChat(const ChatMessages& messages, const std::string& kwargs_json) override {
     Json list = Json::array();
@@ -56,10 +47,21 @@ class Local final : public Tokenizer {
     }
     return Encode(Take(rendered));
   }
-
   std::string Description() const override { return "file " + path_; }
 
  private:
+  Result<TokenIds> Ids(std::string_view text, bool special) {
+    std::string valid = ValidUtf8(text);
+    uint32_t* ids = nullptr;
+    size_t count = 0;
+    char* error = nullptr;
+    if (pmtok_encode(handle_, valid.data(), valid.size(), special ? 1 : 0, &ids, &count, &error) != 0)
+      return InvalidInput(path_, Take(error));
+    TokenIds out(ids, ids + count);
+    pmtok_free_ids(ids, count);
+    return out;
+  }
+
   pmtok_tokenizer* handle_;  // owned
   std::string path_;
 };

@@ -29,6 +29,8 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   // Without begin- and end-of-text tokens; control tokens written in the text are recognised.
   virtual Result<TokenIds> Encode(std::string_view text) = 0;
+  // With the tokens that the model's texts begin or end with, as engines read the prompt of a completion.
+  virtual Result<TokenIds> EncodePrompt(std::string_view text) = 0;
   // The whole prompt of a chat request: template, generation prompt, `kwargs_json` (an object, "{}" for none)
   // given to the template.
   virtual Result<TokenIds> EncodeChat(const ChatMessages& messages, const std::string& kwargs_json) = 0;

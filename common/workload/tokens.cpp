@@ -17,8 +17,8 @@ class EngineCounterImpl final : public TokenCounter {
     return Ask(Json{{"model", model_},
                     {"prompt", text},
                     {"content", text},
-                    {"add_special_tokens", false},
-                    {"add_special", false}});
+                    {"add_special_tokens", true},
+                    {"add_special", true}});
   }
 
   Result<int64_t> CountChat(const std::vector<std::pair<std::string, std::string>>& messages) override {

@@ -17,7 +17,8 @@ namespace poolmark::workload {
 class TokenCounter {
  public:
   virtual ~TokenCounter() = default;
-  // Without any beginning-of-text token.
+  // The prompt of a completion: with what begins or ends every text of this model (a beginning-of-text
+  // token).
   virtual Result<int64_t> CountText(std::string_view text) = 0;
   // The whole prompt of a chat request, template included; (role, content) pairs.
   virtual Result<int64_t> CountChat(const std::vector<std::pair<std::string, std::string>>& messages) = 0;
@@ -34,7 +35,7 @@ std::unique_ptr<TokenCounter> EngineCounter(Post post, std::string model);
 
 struct TextTokens {
   std::vector<std::string> words;
-  int64_t text_overhead = 0;     // tokens that any text prompt has besides its words
+  int64_t text_overhead = 0;     // tokens that any text prompt has besides its words (a beginning of text)
   int64_t chat_overhead = 0;     // and any chat prompt
   int64_t message_overhead = 0;  // per message
   bool exact = false;

@@ -182,10 +182,21 @@ class Planner {
   }
 
   // A load's process is named after its stack, workload and level; agents take names up to a length.
+  // A load machine without a user would leave its sessions to nobody.
+  void CheckShares(const PlannedRepeat& repeat) {
+    if (repeat.level.kind != spec::LoadLevel::Kind::kConcurrency || repeat.repeat != 1) return;
+    if (repeat.level.value >= static_cast<double>(load_machines_.size())) return;
+    Refuse(absl::StrCat("workload ", repeat.workload),
+           absl::StrCat("its level of ", repeat.level.value, " users cannot be shared by ",
+                        load_machines_.size(), " load machines"),
+           "name fewer machines under load, or raise the concurrency");
+  }
+
   void CheckLoadNames(const Plan& plan) {
     std::set<std::string> told;
     for (const PlannedCycle& cycle : plan.cycles) {
       for (PlannedRepeat repeat : cycle.repeats) {
+        CheckShares(repeat);
         repeat.repeat = job_.repeats;
         const std::string id =
             LoadId(*plan.stack(cycle.stack), repeat, 999, load_machines_.size() > 1 ? "load00" : "load");

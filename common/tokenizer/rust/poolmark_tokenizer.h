@@ -17,8 +17,9 @@ pmtok_tokenizer* pmtok_open(const char* json, size_t json_size, const char* jinj
                             const char* globals, size_t globals_size, char** error);
 void pmtok_free(pmtok_tokenizer* tokenizer);
 
-/* Token ids without special tokens added; freed with pmtok_free_ids(). */
-int pmtok_encode(const pmtok_tokenizer* tokenizer, const char* text, size_t size, uint32_t** ids,
+/* Token ids, with the special tokens that the tokenizer adds to a text when `special` is not 0; freed with
+ * pmtok_free_ids(). */
+int pmtok_encode(const pmtok_tokenizer* tokenizer, const char* text, size_t size, int special, uint32_t** ids,
                  size_t* count, char** error);
 void pmtok_free_ids(uint32_t* ids, size_t count);
 

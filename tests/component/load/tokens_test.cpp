@@ -119,6 +119,20 @@ TEST_CASE("a server that counts otherwise than was said to be exact is told", "[
   CHECK(run("32").out.find("the server counted 33.00 prompt tokens a request where 32 were planned") !=
         std::string::npos);
   CHECK(run("33").out.find("the server counted") == std::string::npos);
+  // Plans, and so jobs, too.
+  const TempDir dir;
+  for (const int input : {32, 33}) {
+    Json workload = Synthetic(3);
+    workload["turns"] = 1;
+    workload["input"] = input;
+    const Done planned =
+        Poolmark({"--plan", WritePlan(dir, "o", PlanOf(server, workload, {{"concurrency", 1}}))});
+    INFO(input << planned.out << planned.err);
+    REQUIRE(planned.code == 0);
+    const std::string notes = (*ParseJson(*ReadFile(dir / "o/load.json")))["notes"].dump();
+    CHECK((notes.find("the server counted 33.00 prompt tokens a request where 32 were planned as exact") !=
+           std::string::npos) == (input == 32));
+  }
   // An endpoint that counts nothing ends the run before anything is sent.
   const int before = server.requests();
   const Done done = Poolmark(

@@ -61,6 +61,27 @@ TEST_CASE("a closed loop has a connection for each user of a process, or is refu
   }
 }
 
+TEST_CASE("a closed loop's workers each have a user and one warm-up for all") {
+  LoadOptions o;
+  o.urls = {*http::ParseUrl("http://127.0.0.1:1/v1/completions")};
+  o.duration = std::chrono::seconds(9);
+  o.users = 2;
+  o.workers = 2;
+  CHECK(ValidateOptions(o).ok());
+  o.workers = 3;
+  CHECK_THAT(std::string(ValidateOptions(o).message()),
+             Catch::Contains("2 users cannot be shared by 3 workers"));
+  o.users = 3;
+  CHECK(ValidateOptions(o).ok());
+  for (uint64_t LoadOptions::*count : {&LoadOptions::warm_up_requests, &LoadOptions::warm_up_sessions}) {
+    LoadOptions counted = o;
+    counted.*count = 10;
+    CHECK_THAT(std::string(ValidateOptions(counted).message()), Catch::Contains("cannot be shared"));
+    counted.workers = 1;
+    CHECK(ValidateOptions(counted).ok());
+  }
+}
+
 TEST_CASE("a load has as many event loops as it needs and no more than cores") {
   LoadOptions closed;
   closed.users = 512;

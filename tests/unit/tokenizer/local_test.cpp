@@ -135,6 +135,33 @@ TEST_CASE("a tokenizer_config.json whose chat template is broken is refused with
   }
 }
 
+TEST_CASE("a completion's prompt has the tokens that begin every text", "[M23]") {
+  if (!LocalAvailable()) {
+    WARN("skipped: built without the local tokenizer");
+    return;
+  }
+  test::TempDir dir;
+  Json file = WordTokenizer({{"[UNK]", 0}, {"a", 1}, {"b", 2}, {"[BOS]", 3}});
+  file["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single",
+       {{{"SpecialToken", {{"id", "[BOS]"}, {"type_id", 0}}}},
+        {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+      {"pair",
+       {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}}},
+      {"special_tokens", {{"[BOS]", {{"id", "[BOS]"}, {"ids", {3}}, {"tokens", {"[BOS]"}}}}}}};
+  REQUIRE(
+      AtomicWriteFile(dir / "tokenizer_config.json", R"({"chat_template": "{{ messages[0]['content'] }} b"})")
+          .ok());
+  REQUIRE(AtomicWriteFile(dir / "tokenizer.json", file.dump()).ok());
+  auto opened = OpenLocal(dir.path());
+  INFO(opened.status());
+  REQUIRE(opened.ok());
+  CHECK((*opened)->Encode("a b").value() == TokenIds{1, 2});
+  CHECK((*opened)->EncodePrompt("a b").value() == TokenIds{3, 1, 2});
+  CHECK((*opened)->EncodeChat({{"user", "a"}}, "{}").value() == TokenIds{1, 2});
+}
+
 TEST_CASE("a file's truncation and padding change no count, as with transformers' encode()") {
   if (!LocalAvailable()) {
     WARN("skipped: built without the local tokenizer");

@@ -108,6 +108,9 @@ TEST_CASE("tokenize endpoints of vLLM and of llama.cpp are told apart by their a
   CHECK(*EngineCounter(answer(R"({"count":7,"max_model_len":100,"tokens":[1,2,3,4,5,6,7]})"), "m")
              ->CountText("a b") == 7);
   CHECK(path == "/tokenize");
+  // As the engine reads a completion's prompt: with its beginning-of-text token.
+  CHECK((*ParseJson(body))["add_special_tokens"] == true);
+  CHECK((*ParseJson(body))["add_special"] == true);
   CHECK(*EngineCounter(answer(R"({"tokens":[1,2,3]})"), "m")->CountText("a b") == 3);
   CHECK_FALSE(EngineCounter(answer(R"({"error":"no"})"), "m")->CountText("a").ok());
   CHECK_FALSE(EngineCounter(answer("<html>"), "m")->CountText("a").ok());

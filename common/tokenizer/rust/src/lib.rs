@@ -142,12 +142,13 @@ pub unsafe extern "C" fn pmtok_encode(
     handle: *const PmTokenizer,
     data: *const c_char,
     size: usize,
+    special: c_int,
     ids: *mut *mut u32,
     count: *mut usize,
     error: *mut *mut c_char,
 ) -> c_int {
     let encoded = guarded(error, || {
-        let encoding = (*handle).tokenizer.encode_fast(text(data, size)?, false).map_err(|e| e.to_string())?;
+        let encoding = (*handle).tokenizer.encode_fast(text(data, size)?, special != 0).map_err(|e| e.to_string())?;
         Ok(encoding.get_ids().to_vec().into_boxed_slice())
     });
     match encoded {
