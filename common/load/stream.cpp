@@ -111,9 +111,11 @@ void StreamReader::TakeEvent(const http::SseEvent& event) {
   if (event.data.empty()) return;
   const http::Chunk& chunk = chunks_.Read(event.data, answer_);
   // An event with a name that the API does not have, as gateways send to keep connections alive (`event:
-  // ping`).
+  // ping`). Broken JSON is none of these: output may have been in it.
   const bool foreign = !event.name.empty() && event.name != "message";
-  if (foreign && chunk.kind == http::Chunk::Kind::kMalformed) return;
+  const size_t begin = event.data.find_first_not_of(" \t\r\n");
+  const bool json = begin != std::string_view::npos && (event.data[begin] == '{' || event.data[begin] == '[');
+  if (foreign && !json && chunk.kind == http::Chunk::Kind::kMalformed) return;
   TakeChunk(chunk);
 }
 
