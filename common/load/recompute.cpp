@@ -80,6 +80,51 @@ void DifferFromRecords(const Json& stored, const Summary& summary, std::vector<D
   }
 }
 
+// The client's figures are stored rounded: what they may have been at the least, so that a bound which they
+// only just passed by rounding is not held against a load.
+ClientFigures LeastSlow(ClientFigures client) {
+  constexpr double kRounding = 1e-4;
+  for (auto* figure :
+       {&client.lateness_p99_ms, &client.schedule_error_p99_ms, &client.processor_wait_share}) {
+    if (figure->has_value()) **figure -= kRounding;
+  }
+  client.cpu_seconds_of_load -= kRounding;
+  if (client.ran_out_at_s.has_value()) *client.ran_out_at_s += kRounding;
+  return client;
+}
+
+// A warning without the figure behind it.
+std::string_view SentenceOf(std::string_view warning) {
+  return warning.substr(0, warning.rfind(" ("));
+}
+
+bool Has(const std::vector<std::string>& texts, const std::string& text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+// What is stored may say more (a merge knows which worker was too slow), never less: without its mark a
+// figure that is not to be trusted looks like any other.
+void JudgeMarks(Summary stored, Summary* computed, std::vector<Difference>* differences) {
+  for (const std::string& warning : computed->warnings) {
+    const auto same = [&](const std::string& other) { return SentenceOf(other) == SentenceOf(warning); };
+    if (std::none_of(stored.warnings.begin(), stored.warnings.end(), same))
+      differences->push_back({"warnings", "without it", warning});
+  }
+  for (const std::string& warning : stored.warnings) {
+    const auto same = [&](const std::string& other) { return SentenceOf(other) == SentenceOf(warning); };
+    if (std::none_of(computed->warnings.begin(), computed->warnings.end(), same))
+      computed->warnings.push_back(warning);
+  }
+  if (computed->client_limited && !stored.client_limited) {
+    differences->push_back({"client.limited", "false", "true"});
+    for (const std::string& note : computed->notes) {
+      if (!Has(stored.notes, note)) stored.notes.push_back(note);
+    }
+  }
+  computed->client_limited = computed->client_limited || stored.client_limited;
+  computed->notes = std::move(stored.notes);
+}
+
 }  // namespace
 
 Result<Recomputed> ReadLoad(const std::string& directory) {
@@ -126,14 +171,14 @@ Status RecordsComplete(const std::string& directory, const Recomputed& load) {
 }
 
 void FinishLoad(Recomputed* load) {
-  const Summary stored = std::move(load->summary);
-  load->summary = Summarize(load->records, load->window, load->options, stored.client, stored.slo, {});
-  load->summary.client_limited = stored.client_limited;
-  load->summary.interrupted = stored.interrupted;
-  load->summary.warnings = stored.warnings;
-  load->summary.notes = stored.notes;
-  load->summary.prompt_token_sources = stored.prompt_token_sources;
-  DifferFromRecords(load->stored, load->summary, &load->differences);
+  Summary stored = std::move(load->summary);
+  Summary& summary = load->summary;
+  summary = Summarize(load->records, load->window, load->options, LeastSlow(stored.client), stored.slo, {});
+  summary.client = stored.client;
+  summary.interrupted = stored.interrupted;
+  summary.prompt_token_sources = stored.prompt_token_sources;
+  DifferFromRecords(load->stored, summary, &load->differences);
+  JudgeMarks(std::move(stored), &summary, &load->differences);
 }
 
 Status RecomputeLoad(const std::string& directory, const std::function<void(const RequestRecord&)>& each,

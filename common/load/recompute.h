@@ -22,9 +22,11 @@ struct Recomputed {
   WindowBounds window;
   LoadOptions options;  // as far as load.json gives them
   Accumulator records;
-  // From the records; what the program said of itself, notes and warnings are as stored.
+  // From the records; what the program said of itself is as stored. Its mark, its warnings and the notes that
+  // explain the mark are at least those which these figures give.
   Summary summary;
-  std::vector<Difference> differences;  // figures that the records do not give
+  std::vector<Difference>
+      differences;  // figures that the records do not give, marks and warnings that are missing
 };
 
 // Reads load.json of a directory. Errors say what is missing or of another form.

@@ -112,7 +112,7 @@ void JudgeClient(const LoadOptions& options, Summary* summary) {
       (*client.schedule_error_p99_ms > 10 ||
        (*client.schedule_error_p99_ms > 1 && *client.schedule_error_p99_ms > 0.05 * ttft))) {
     limits.push_back(Text("requests left %.3f ms late (P99; max %.3f ms)", *client.schedule_error_p99_ms,
-                          *client.schedule_error_max_ms));
+                          client.schedule_error_max_ms.value_or(*client.schedule_error_p99_ms)));
   }
   if (options.mode == LoadOptions::Mode::kClosed && summary->load_s > 0) {
     const double busy =

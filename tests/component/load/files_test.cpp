@@ -113,6 +113,42 @@ TEST_CASE("stored figures that the records do not give are named", "[live][K2]")
   CHECK(Poolmark({dir / "o"}, "report").code == 2);
 }
 
+TEST_CASE("marks and warnings that a load.json lacks are named", "[live][K2]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 3});
+  const TempDir dir;
+  REQUIRE(Poolmark(Quick(server, {"-c", "2", "-n", "20", "--out", dir / "o"})).code == 0);
+  const Json whole = *ParseJson(*ReadFile(dir / "o/load.json"));
+  const auto report = [&](const Json& json) {
+    REQUIRE(AtomicWriteFile(dir / "o/load.json", *DumpJson(json)).ok());
+    return Poolmark({dir / "o"}, "report");
+  };
+  // Figures by which the program was too slow, and no word of it.
+  Json json = whole;
+  json["client"]["processor_wait_share"] = 0.5;
+  json["client"]["limited"] = false;
+  json["warnings"] = Json::array();
+  json["notes"] = Json::array();
+  Done done = report(json);
+  INFO(done.out << done.err);
+  CHECK(done.code == 3);
+  CHECK(done.out.find("differs: load.json: client.limited is false, computed again true") !=
+        std::string::npos);
+  CHECK(done.out.find("differs: load.json: warnings is without it, computed again Less than 300 s") !=
+        std::string::npos);
+  CHECK(done.out.find("warning: Less than 300 s was measured.") != std::string::npos);
+  CHECK(done.out.find("ready to run and had no processor 50 % of the time") != std::string::npos);
+  // A merge may say more than the sum of all gives.
+  json = whole;
+  json["client"]["limited"] = true;
+  json["notes"].push_back("worker 1 was too slow for its part");
+  done = report(json);
+  INFO(done.out << done.err);
+  CHECK(done.code == 0);
+  CHECK(done.out.find("worker 1 was too slow for its part") != std::string::npos);
+  CHECK(done.out.find(" *") != std::string::npos);
+}
+
 TEST_CASE("a disk that fills up costs records and no figures", "[live]") {
   if (NoProgram()) return;
   TokenServer server({.tokens = 3});
