@@ -1,4 +1,6 @@
 // Preflight on this machine: checks and line-rate measurements, by agent/checks.
+#include <filesystem>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -41,6 +43,18 @@ Status CheckImage(Spawner& spawner, const std::string& client, const std::string
                                      " (during the launch it would count as the engine's start)")});
 }
 
+// A tokenizer that the load opens as it begins. Of other files nothing is told: this agent may see more than
+// whoever asks.
+Status CheckFile(const std::string& path) {
+  if (!absl::StartsWith(path, "/") || !absl::EndsWith(path, ".json"))
+    return InvalidInput(path, "this agent looks for no such file", "name the absolute path of a .json file");
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) return absl::OkStatus();
+  return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "no_file", path,
+                        absl::StrCat(path, ": there is no such file on this machine"),
+                        "copy it there, or name another `load.tokenizer`"});
+}
+
 }  // namespace
 
 Status AgentService::MayUse(const ActiveRun& run, const std::string& wanted) {
@@ -59,6 +73,7 @@ Status AgentService::MayUse(const ActiveRun& run, const std::string& wanted) {
     return process::CheckedMount(wanted.substr(words[0].size() + 1), place, allow).status();
   }
   if (words.size() > 1 && words[0] == "device") return allow.Device(wanted.substr(words[0].size() + 1));
+  if (words.size() > 1 && words[0] == "file") return CheckFile(wanted.substr(words[0].size() + 1));
   return allow.Executable(wanted).status();
 }
 

@@ -11,6 +11,31 @@
 #endif
 
 namespace poolmark::tokenizer {
+namespace {
+
+std::string DirectoryOf(const std::string& file) {
+  const size_t slash = file.find_last_of('/');
+  if (slash == file.npos) return ".";
+  return slash == 0 ? "/" : file.substr(0, slash);
+}
+
+}  // namespace
+
+LocalFiles LocalFilesOf(const std::string& path) {
+  const std::string file = path.ends_with(".json") ? path : JoinPath(path, "tokenizer.json");
+  return {file, JoinPath(DirectoryOf(file), "tokenizer_config.json")};
+}
+
+Status CheckLocalFiles(const std::string& path) {
+  const LocalFiles files = LocalFilesOf(path);
+  for (const std::string& file : {files.tokenizer, files.config}) {
+    if (!FileExists(file))
+      return InvalidInput(file, "there is no such file",
+                          "name a tokenizer.json that has its tokenizer_config.json beside it, or the "
+                          "directory of both");
+  }
+  return absl::OkStatus();
+}
 
 #ifdef POOLMARK_HAVE_TOKENIZER
 namespace {
@@ -73,13 +98,11 @@ bool LocalAvailable() {
 }
 
 Result<std::unique_ptr<Tokenizer>> OpenLocal(const std::string& path) {
-  std::string file = path.ends_with(".json") ? path : JoinPath(path, "tokenizer.json");
-  std::string directory = file.substr(0, file.find_last_of('/') == file.npos ? 0 : file.find_last_of('/'));
-  if (directory.empty()) directory = ".";
+  POOLMARK_RETURN_IF_ERROR(CheckLocalFiles(path));
+  const auto [file, config_file] = LocalFilesOf(path);
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxFile));
-  std::string config_file = JoinPath(directory, "tokenizer_config.json");
   POOLMARK_ASSIGN_OR_RETURN(std::string config_text, ReadFile(config_file, kMaxFile));
-  const std::string own_template = JoinPath(directory, "chat_template.jinja");
+  const std::string own_template = JoinPath(DirectoryOf(file), "chat_template.jinja");
   const bool own = FileExists(own_template);
   POOLMARK_ASSIGN_OR_RETURN(TokenizerConfig config, ReadTokenizerConfig(config_text, config_file, !own));
   std::string jinja = std::move(config.chat_template);

@@ -9,6 +9,14 @@
 
 namespace poolmark::tokenizer {
 
+// The files that OpenLocal(path) needs: tokenizer.json and the tokenizer_config.json beside it.
+struct LocalFiles {
+  std::string tokenizer, config;
+};
+LocalFiles LocalFilesOf(const std::string& path);
+// They are on this machine; the error names the one that is not. For all builds.
+Status CheckLocalFiles(const std::string& path);
+
 // Whether this build can open files.
 bool LocalAvailable();
 

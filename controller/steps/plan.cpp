@@ -239,6 +239,14 @@ class Planner {
       wanted->insert({"device /dev/kfd", "device /dev/dri"});
   }
 
+  // What a machine that sends the load must have.
+  void AddLoad(const std::string& executable, std::set<std::string>* wanted) const {
+    wanted->insert(executable);
+    if (job_.load.tokenizer.empty()) return;
+    const tokenizer::LocalFiles files = tokenizer::LocalFilesOf(job_.load.tokenizer);
+    wanted->insert({absl::StrCat("file ", files.tokenizer), absl::StrCat("file ", files.config)});
+  }
+
   void MakeChecks(Plan* plan) {
     bool loopback = std::all_of(machines_.begin(), machines_.end(), [](const PoolMachine& m) {
       return m.address.rfind("127.", 0) == 0 || m.address == "::1" || m.address == "localhost";
@@ -276,7 +284,7 @@ class Planner {
         if (rdma) tools.insert({"ib_write_bw", "ib_write_lat"});
       }
       if (std::find(load_machines_.begin(), load_machines_.end(), machine.name) != load_machines_.end())
-        executables.insert(plan->load_executable);
+        AddLoad(plan->load_executable, &executables);
       for (uint32_t port : ports) check.add_ports(port);
       for (const std::string& name : executables) check.add_executables(name);
       PlanSecrets(machine, plan->stacks, &check, refusals_);

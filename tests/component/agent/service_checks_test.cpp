@@ -91,6 +91,16 @@ TEST_CASE("what containers need is looked at before anything is started", "[C25]
   CHECK_FALSE(passes("device /dev/sda"));
   CHECK_FALSE(passes("image podman vllm@sha256:aa"));
   CHECK_FALSE(passes("image docker vllm@sha256:dd"));
+  // A tokenizer of the load.
+  const std::string tokenizer = models + "/llama/tokenizer.json";
+  CHECK(check("file " + tokenizer).evidence().find(tokenizer + ": there is no such file") !=
+        std::string::npos);
+  REQUIRE(AtomicWriteFile(tokenizer, "{}").ok());
+  CHECK(passes("file " + tokenizer));
+  REQUIRE(MakeDirs(models + "/directory.json").ok());
+  CHECK_FALSE(passes("file " + models + "/directory.json"));
+  CHECK_FALSE(passes("file /etc/passwd"));
+  CHECK_FALSE(passes("file tokenizer.json"));
   const v1::CheckResult absent = check("image docker vllm@sha256:cc");
   CHECK(absent.outcome() == v1::OUTCOME_FAIL);
   CHECK(absent.hint().find("docker pull vllm@sha256:cc") != std::string::npos);

@@ -207,6 +207,10 @@ TEST_CASE("a local tokenizer counts prompts where the build has one", "[M23][liv
       CHECK(text.find(directory + ": this build has no local tokenizer") != std::string::npos);
     return;
   }
+  const Done missing =
+      Poolmark(Quick(server, {"--api", "completions", "--tokenizer", "/nonexistent", "-c", "1", "-n", "1"}));
+  CHECK(missing.code == 2);
+  CHECK(missing.err.find("/nonexistent/tokenizer.json: there is no such file") != std::string::npos);
   if (!shared.has_value()) return;
   CHECK(done.code == 0);
   CHECK(done.out.find("prompt lengths are exact, counted by file " + directory) != std::string::npos);

@@ -45,11 +45,20 @@ TEST_CASE("a job that names a tokenizer file is refused by a build that cannot r
   c.workload = "shape: synthetic, input: 20, output: 8, api: chat, concurrency: [2, 4]";
   c.extra = "load: {tokenizer: /models/m}\n";
   Errors refusals;
-  const bool planned = PlanOf(c, &refusals).ok();
-  CHECK(planned == tokenizer::LocalAvailable());
-  if (!planned) {
+  const auto plan = PlanOf(c, &refusals);
+  CHECK(plan.ok() == tokenizer::LocalAvailable());
+  if (!plan.ok()) {
     CHECK_THAT(RefusalsOf(c),
                Catch::Contains("load.tokenizer: '/models/m': this build has no local tokenizer"));
+    return;
+  }
+  // Preflight looks for its files on the machine that sends the load, and on no other.
+  for (const auto& [machine, check] : plan->checks) {
+    for (const char* file : {"file /models/m/tokenizer.json", "file /models/m/tokenizer_config.json"}) {
+      INFO(machine << ": " << check.ShortDebugString());
+      CHECK(std::count(check.executables().begin(), check.executables().end(), file) ==
+            (machine == plan->head ? 1 : 0));
+    }
   }
 }
 

@@ -76,6 +76,28 @@ TEST_CASE("token ids and rendered chats are those of the tokenizers library", "[
   CHECK(!tokenizer.EncodeChat({{"user", "x"}}, "[]").ok());
 }
 
+TEST_CASE("a tokenizer's files that are not there are named", "[M23]") {
+  CHECK(LocalFilesOf("/models/m").tokenizer == "/models/m/tokenizer.json");
+  CHECK(LocalFilesOf("/models/m").config == "/models/m/tokenizer_config.json");
+  CHECK(LocalFilesOf("/models/m/other.json").tokenizer == "/models/m/other.json");
+  CHECK(LocalFilesOf("/models/m/other.json").config == "/models/m/tokenizer_config.json");
+  CHECK(LocalFilesOf("other.json").config == "./tokenizer_config.json");
+  test::TempDir dir;
+  const auto missing = [&](const std::string& path) {
+    const Status status = CheckLocalFiles(path);
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  CHECK(missing(dir / "none").find(dir / "none/tokenizer.json") != std::string::npos);
+  REQUIRE(AtomicWriteFile(dir / "tokenizer.json", "{}").ok());
+  CHECK(missing(dir.path()).find(dir / "tokenizer_config.json") != std::string::npos);
+  CHECK(missing(dir / "tokenizer.json").find(dir / "tokenizer_config.json") != std::string::npos);
+  // What a wrong use of an option is, whatever opens the tokenizer.
+  if (LocalAvailable()) CHECK(OpenLocal(dir.path()).status().code() == absl::StatusCode::kInvalidArgument);
+  REQUIRE(AtomicWriteFile(dir / "tokenizer_config.json", "{}").ok());
+  CHECK(CheckLocalFiles(dir.path()).ok());
+}
+
 TEST_CASE("broken tokenizer files are refused with their path") {
   if (!LocalAvailable()) {
     WARN("skipped: built without the local tokenizer");
