@@ -32,6 +32,19 @@ bool IsSimulated(const prom::Page& page) {
                      [](const prom::Sample& sample) { return sample.name == "poolmark_sim_info"; });
 }
 
+// Of samples that a process sets once, when it starts: which they are, and what they say.
+std::map<std::string, double> IdentityOf(const prom::Page& page, const prom::Dialect* dialect) {
+  static const prom::Dialect any{};
+  std::map<std::string, double> out;
+  for (const prom::Sample& sample : page.samples) {
+    if (!(dialect != nullptr ? *dialect : any).MarksRestart(sample.name)) continue;
+    std::string key = sample.name;
+    for (const auto& [name, value] : sample.labels) key += "," + name + "=" + value;
+    out[key] = sample.value;
+  }
+  return out;
+}
+
 // What the engine itself answers where its dialect says that it tells its version.
 std::string VersionOf(http::Client* client, const http::Url& page, const prom::Dialect& dialect) {
   const prom::VersionSource source = prom::ParseVersionFrom(dialect.version_from);
@@ -73,13 +86,23 @@ const prom::Dialect* MetricsReader::DialectOf(const Engine& engine) const {
   return catalogue_ ? catalogue_->Find(engine.simulated ? "sim" : engine.dialect) : nullptr;
 }
 
-void MetricsReader::Read(Engine* engine, Totals* totals) {
+void MetricsReader::Read(Engine* engine, Reading* reading) {
   const auto page = FetchPage(client_.get(), engine->url);
   if (page.ok()) {
-    *totals = prom::TotalsOf(*page, DialectOf(*engine));
+    const prom::Dialect* dialect = DialectOf(*engine);
+    reading->totals = prom::TotalsOf(*page, dialect);
+    reading->identity = IdentityOf(*page, dialect);
   } else if (engine->failure.empty()) {
     engine->failure = std::string(page.status().message());
   }
+}
+
+std::string MetricsReader::Engine::Restarted() const {
+  for (const auto& [key, value] : start.identity) {
+    const auto now = end.identity.find(key);
+    if (now != end.identity.end() && now->second != value) return key;
+  }
+  return "";
 }
 
 void MetricsReader::ReadStart() {
@@ -104,6 +127,7 @@ stats::Attribution AttributionOf(const std::vector<stats::EngineFacts>& facts, c
 
 Json MetricsReader::ToJson(const load::Summary& summary) const {
   std::vector<stats::EngineFacts> facts;
+  std::vector<std::string> restarts;
   for (const Engine& engine : engines_) {
     stats::EngineFacts one;
     one.process = engine.url.ToString();
@@ -113,15 +137,20 @@ Json MetricsReader::ToJson(const load::Summary& summary) const {
     one.has_gpu = engine.dialect != "llama-cpp" && !engine.simulated;
     one.unreadable = engine.failure;
     one.version = engine.version;
-    one.deltas = prom::Difference(engine.start, engine.end);
-    one.reset =
-        std::any_of(one.deltas.begin(), one.deltas.end(), [](const auto& delta) { return delta.second < 0; });
+    one.deltas = prom::Difference(engine.start.totals, engine.end.totals);
+    // A process that began anew may have counted past where the one before it stood.
+    const std::string restarted = engine.Restarted();
+    one.reset = !restarted.empty() || std::any_of(one.deltas.begin(), one.deltas.end(),
+                                                  [](const auto& delta) { return delta.second < 0; });
+    if (!restarted.empty())
+      restarts.push_back(one.process + " started anew during the load: " + restarted + " changed");
     if (const prom::Dialect* dialect = DialectOf(engine))
       prom::AddAbsent(*dialect, engine.version, &one.deltas);
     facts.push_back(std::move(one));
   }
   const auto sources = AttributionOf(facts, summary);
   Json json = {{"engines", Json::array()}, {"notes", sources.notes}};
+  for (const std::string& note : restarts) json["notes"].push_back(note);
   size_t own = 0;
   for (const stats::EngineAttribution& engine : sources.engines) own += engine.engine_cache_label ? 1 : 0;
   json["gpu_is"] = own == 0 ? "GPU cache" : own == engines_.size() ? "engine cache" : "GPU or engine cache";

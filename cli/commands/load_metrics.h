@@ -1,6 +1,7 @@
 // `poolmark load --metrics URL`: the token sources of the engines under load, from their own pages, without
 // any agent. The pages are read when the measured window begins and after the drain. Not thread-safe.
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,17 +28,22 @@ class MetricsReader {
   Json ToJson(const load::Summary& summary) const;
 
  private:
-  using Totals = prom::Totals;
+  struct Reading {
+    prom::Totals totals;
+    std::map<std::string, double> identity;  // samples that change with a new process
+  };
   struct Engine {
     http::Url url;
     std::string dialect;
     bool simulated = false;
     std::string version;  // as the engine itself says; "": it does not
-    Totals start, end;
+    Reading start, end;
     std::string failure;
+    // What of the page's identity changed in between; "": nothing, the process is the same.
+    std::string Restarted() const;
   };
   MetricsReader() : client_(http::MakeClient()) {}
-  void Read(Engine* engine, Totals* totals);
+  void Read(Engine* engine, Reading* reading);
   const prom::Dialect* DialectOf(const Engine& engine) const;
 
   // How series add up and what an absent one means; nothing where the catalogue is not installed.

@@ -190,6 +190,46 @@ TEST_CASE("where prompt tokens came from stands in every result, and a simulated
   }
 }
 
+TEST_CASE("an engine that was restarted under load is seen by its page's identity, not by its counts alone",
+          "[B1][live]") {
+  if (NoProgram()) return;
+  for (const bool restarts : {false, true}) {
+    std::atomic<int> asked{0};
+    // The new process has counted past where the old one stood.
+    TokenServer server(
+        {.answer = [&](poolmark::test::RawConnection& connection, const std::string& request, int) {
+          if (!request.starts_with("GET "))
+            return ++asked > 0 &&
+                   connection.Write(
+                       poolmark::test::ChunkedHead() +
+                       poolmark::test::Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n") +
+                       poolmark::test::Chunk("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,"
+                                             "\"completion_tokens\":1}}\n\ndata: [DONE]\n\n") +
+                       "0\r\n\r\n");
+          const bool over = asked >= 30;
+          const std::string tokens = over ? "1000" : "100";
+          const std::string page = "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds " +
+                                   std::string(over && restarts ? "200" : "100") +
+                                   "\n# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total " +
+                                   tokens +
+                                   "\n# TYPE vllm:prompt_tokens_by_source_total counter\n"
+                                   "vllm:prompt_tokens_by_source_total{source=\"local_compute\"} " +
+                                   tokens + "\n";
+          return connection.Write("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " +
+                                  std::to_string(page.size()) + "\r\n\r\n" + page);
+        }});
+    const Done done =
+        Poolmark(Quick(server, {"-c", "1", "-n", "30", "--metrics", server.url(), "-o", "json"}));
+    INFO(done.out << done.err);
+    REQUIRE(done.code == 0);
+    const Json told = (*ParseJson(done.out))["prompt_token_sources"];
+    CHECK(told["total"].contains("not_measured") == restarts);
+    CHECK((told.dump().find("started anew during the load: process_start_time_seconds changed") !=
+           std::string::npos) == restarts);
+    if (!restarts) CHECK(told["total"]["prompt"] == 900);
+  }
+}
+
 TEST_CASE("exports carry the records in the forms of other tools", "[live]") {
   if (NoProgram()) return;
   TokenServer server({.tokens = 3, .first = milliseconds(5), .between = milliseconds(2)});
