@@ -58,6 +58,7 @@ Result<int> RunInspect(const InspectFlags& flags) {
     spec[key] = level.ok() ? *std::move(level) : Json(text);  // steps of a rate are no JSON
   }
   POOLMARK_ASSIGN_OR_RETURN(const auto parsed, workload::ParseWorkload(spec, flags.file));
+  POOLMARK_RETURN_IF_ERROR(workload::CheckLevels(parsed, flags.file));
   POOLMARK_ASSIGN_OR_RETURN(const auto inspection,
                             workload::Inspect(parsed, flags.block_tokens, flags.capacity));
   if (!flags.html.empty())

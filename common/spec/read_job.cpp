@@ -67,6 +67,8 @@ std::optional<WorkloadSpec> ReadWorkload(const std::string& name, const Value& v
     AddWorkloadErrors(value, parsed.status(), value.path());
     return std::nullopt;
   }
+  if (const Status levels = workload::CheckLevels(*parsed, value.path()); !levels.ok())
+    AddWorkloadErrors(value, levels, value.path());
   WorkloadSpec workload;
   workload.name = name;
   workload.where = value.Where();

@@ -10,6 +10,8 @@
 #include "common/base/files.h"
 #include "common/base/zstd_file.h"
 #include "common/workload/inspect.h"
+#include "common/workload/open_scripts.h"
+#include "common/workload/reuse.h"
 #include "common/workload/source.h"
 
 namespace poolmark::workload {
@@ -120,23 +122,20 @@ Result<Generated> Generate(const std::string& source, const GenerateOptions& opt
                            const std::string& out) {
   POOLMARK_ASSIGN_OR_RETURN(const Json json, DetectWorkload(source));
   POOLMARK_ASSIGN_OR_RETURN(const auto spec, ParseWorkload(json, source));
+  POOLMARK_RETURN_IF_ERROR(CheckLevels(spec, source));
   POOLMARK_RETURN_IF_ERROR(CheckOut(out, source, spec));
   POOLMARK_ASSIGN_OR_RETURN(const auto workload, OpenWorkload(spec));
   POOLMARK_ASSIGN_OR_RETURN(auto writer, LineWriter::Create(out));
   BlockIds blocks(std::max<uint32_t>(1, options.block_tokens));
   Generated written;
-  uint64_t open = UINT64_MAX;
-  Script script;
-  for (const Arrival& arrival : PlanArrivals(*workload, spec, false)) {
-    if (arrival.session != open) {
-      script = workload->Open(arrival.session);
-      open = arrival.session;
-    }
-    const Turn& turn = script.turns[arrival.turn];
+  const std::vector<Arrival> arrivals = PlanArrivals(*workload, spec, false);
+  OpenScripts scripts(*workload, arrivals);
+  for (const Arrival& arrival : arrivals) {
+    const Turn& turn = *scripts.Take(arrival);  // never null: the plan is of this workload
     const double seconds = std::chrono::duration<double>(arrival.start).count();
     Json line;
     if (options.tokens) {
-      line = {{"session", script.id},
+      line = {{"session", scripts.IdOf(arrival.session)},
               {"turn", arrival.turn},
               {"at", seconds},
               {"prompt", TokensIn(turn.prompt, spec.vocabulary)},
@@ -149,10 +148,13 @@ Result<Generated> Generate(const std::string& source, const GenerateOptions& opt
     }
     POOLMARK_RETURN_IF_ERROR(writer.Write(line));
     ++written.requests;
+    scripts.Done(arrival);
   }
   POOLMARK_RETURN_IF_ERROR(writer.Finish());
-  POOLMARK_ASSIGN_OR_RETURN(const Inspection whole, Inspect(spec, std::nullopt, std::nullopt));
-  written.reusable = whole.reuse.share_uncut().value_or(0);
+  ReuseOptions reuse;
+  reuse.live_answers = spec.live_answers;
+  reuse.curve = false;
+  written.reusable = Analyse(*workload, arrivals, reuse).share_uncut().value_or(0);
   written.reusable_written = options.tokens ? written.reusable : blocks.share();
   return written;
 }

@@ -135,6 +135,10 @@ Result<Inspection> Inspect(const WorkloadSpec& spec, std::optional<uint32_t> blo
   out.sessions = workload->sessions();
   out.notes = workload->notes();
   out.level = LevelOf(spec);
+  const size_t levels = std::max({spec.concurrency.size(), spec.rate.size(), spec.speedup.size()});
+  if (levels > 1)
+    out.notes.push_back("of the " + std::to_string(levels) +
+                        " levels only the first is inspected: " + out.level);
   std::vector<int64_t> prompts, outputs, turns;
   for (uint64_t s = 0; s < workload->sessions(); ++s) {
     const Script script = workload->Open(s);

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/model/stack_distance.h"
+#include "common/workload/open_scripts.h"
 
 namespace poolmark::workload {
 namespace {
@@ -129,42 +130,6 @@ void BlockHashes(const Prompt& prompt, uint32_t block_tokens, std::vector<uint64
     }
   }
 }
-
-// Scripts of the sessions that are under way.
-class OpenScripts {
- public:
-  OpenScripts(const Workload& workload, const std::vector<Arrival>& arrivals) : workload_(workload) {
-    for (const Arrival& arrival : arrivals) {
-      Entry& entry = entries_[arrival.session];
-      ++entry.left;
-      entry.end = std::max(entry.end, arrival.end);
-    }
-  }
-  // Null: the session has no such turn.
-  const Turn* Take(const Arrival& arrival) {
-    Entry& entry = entries_[arrival.session];
-    if (!entry.script) entry.script = std::make_unique<Script>(workload_.Open(arrival.session));
-    const auto& turns = entry.script->turns;
-    return arrival.turn < turns.size() ? &turns[arrival.turn] : nullptr;
-  }
-  // True when it was the session's last.
-  bool Done(const Arrival& arrival) {
-    Entry& entry = entries_[arrival.session];
-    if (--entry.left > 0) return false;
-    entry.script.reset();
-    return true;
-  }
-  Nanoseconds EndOf(uint64_t session) const { return entries_.at(session).end; }
-
- private:
-  struct Entry {
-    std::unique_ptr<Script> script;
-    uint64_t left = 0;
-    Nanoseconds end{0};
-  };
-  const Workload& workload_;
-  std::unordered_map<uint64_t, Entry> entries_;
-};
 
 std::vector<std::pair<double, double>> Curve(const model::StackDistance& distances, uint32_t block_tokens,
                                              int64_t prompt_tokens) {

@@ -16,6 +16,9 @@ constexpr int64_t kMaxTokens = 16'000'000;  // of one prompt; more is a mistake 
 constexpr int64_t kMaxCount = 100'000'000;
 // Of sessions that are made from settings: what inspect, plan and comparison hold of each is some 200 bytes.
 constexpr int64_t kMaxRequests = 2'000'000;
+// Of the prompts of all sessions that are made from settings: 11 hours of 100 000 tokens a second. To count
+// what is reusable of so many takes minutes.
+constexpr double kMaxPromptTokens = 4e9;
 constexpr int64_t kMaxTurns = 2'000;  // memory of a session grows with their square
 // Each prompt of a session lists its whole history: turns times turns parts of 16 bytes for every session
 // that runs. This many are 1 GiB, on the machine that sends them and on the one that counts what was
@@ -335,6 +338,23 @@ void CheckHistory(Reader* reader, const WorkloadSpec& spec) {
                "at most " + std::to_string(most) + " turns with so many sessions");
 }
 
+// Prompt tokens of all sessions: the first prompt of each, and for every later one the history before it.
+void CheckTokens(Reader* reader, const WorkloadSpec& spec) {
+  const auto scaled = [&](int64_t tokens) {
+    return static_cast<double>(ScaleTokens(tokens, spec.token_scale));
+  };
+  const double turns = static_cast<double>(spec.turns);
+  const double first = scaled(spec.prefix) + scaled(spec.history) + scaled(spec.input);
+  const double later = scaled(spec.growth) + scaled(spec.output);
+  const double all = static_cast<double>(spec.sessions) * (turns * first + turns * (turns - 1) / 2 * later);
+  if (all <= kMaxPromptTokens) return;
+  const auto text = [](double tokens) { return std::to_string(static_cast<int64_t>(tokens)); };
+  reader->Fail("sessions",
+               "with their turns make " + text(all) + " prompt tokens in all, at most " +
+                   text(kMaxPromptTokens) + " are planned",
+               "lower sessions, turns, growth or output");
+}
+
 void ReadAgentic(Reader* reader, WorkloadSpec* spec) {
   reader->Text("file", &spec->file);
   if (spec->file.empty()) reader->Fail("file", "is missing", "name a session file (one JSON object a line)");
@@ -354,6 +374,11 @@ void ReadAgentic(Reader* reader, WorkloadSpec* spec) {
                  "shorten warm_up or lengthen load_duration");
   }
   if (const auto at = reader->Choice("think", {"recorded", "none"})) spec->recorded_think = *at == 0;
+  for (const char* key : {"think_cap", "time_scale"}) {
+    if (!spec->recorded_think && reader->Has(key))
+      reader->Fail(key, "belongs to think: recorded, and this workload has think: none",
+                   "leave one of them out");
+  }
   reader->Duration("think_cap", Nanoseconds(0), std::chrono::hours(24), &spec->think_cap);
   if (reader->Has("time_scale")) {
     std::vector<double> one;
@@ -396,6 +421,11 @@ void ReadTrace(Reader* reader, WorkloadSpec* spec) {
   }
   reader->Whole("limit", 1, kMaxCount, &spec->limit);
   reader->Whole("block_tokens", 1, 65536, &spec->block_tokens);
+  const bool has_blocks = spec->format == TraceFormat::kMooncake || spec->format == TraceFormat::kQwenBailian;
+  if (at && !has_blocks && reader->Has("block_tokens"))
+    reader->Fail("block_tokens",
+                 "does nothing: traces of the format " + std::string(Name(spec->format)) + " have no blocks",
+                 "leave it out");
   reader->Numbers("speedup", 1e-6, 1e6, &spec->speedup);
   if (spec->live_answers) {
     reader->Fail("answers", "is live, but a trace fixes its prompts", "use answers: recorded");
@@ -448,11 +478,18 @@ Result<WorkloadSpec> ParseWorkload(const Json& json, const std::string& where) {
     if (spec.shape != Shape::kAgentic) {
       ReadRates(&reader, &spec);
       reader.Whole("users", 1, 1'000'000, &spec.users);
+      CheckTokens(&reader, spec);
       CheckHistory(&reader, spec);
     }
   }
   if (!errors.empty()) return ToStatus(errors);
   return spec;
+}
+
+Status CheckLevels(const WorkloadSpec& spec, const std::string& where) {
+  if (!spec.users || !spec.rate.empty()) return absl::OkStatus();
+  return InvalidInput(where + ".users", "belongs to a rate, and this workload has none",
+                      "add `rate: [5]`, or say with `concurrency` how many users there are");
 }
 
 load::ArrivalOptions ArrivalsOf(const WorkloadSpec& spec, const RateLevel& level, uint64_t seed) {

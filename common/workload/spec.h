@@ -88,6 +88,10 @@ inline constexpr Nanoseconds kDefaultWarmUp = std::chrono::seconds(300);
 // the other shapes refuse both (methodology, "Load duration, warm-up and the measured window").
 Result<WorkloadSpec> ParseWorkload(const Json& json, const std::string& where = "workload");
 
+// Of a workload as its author wrote it, with all its levels: a setting that does nothing without one is
+// refused. Where a level was taken out, to be given apart, this is not asked.
+Status CheckLevels(const WorkloadSpec& spec, const std::string& where = "workload");
+
 // "Measured over 15 min after a 5 min warm-up" or "Measured over the whole run" (M19).
 std::string MeasuredLine(const WorkloadSpec& spec);
 // The arrivals at one of its rates; empty steps where the text is none (ParseWorkload refuses that).

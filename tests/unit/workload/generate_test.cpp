@@ -3,8 +3,12 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
+#include "common/base/json.h"
+#include "common/workload/open_scripts.h"
+#include "common/workload/source.h"
 #include "tests/support/temp_dir.h"
 
 using namespace poolmark;
@@ -38,4 +42,38 @@ TEST_CASE("a generated file takes the place of no input, link, device or directo
   REQUIRE(done.ok());
   CHECK(done->requests == 2);
   CHECK(FileExists(dir / "good.jsonl"));
+}
+
+TEST_CASE("each session is opened once, however its turns lie between those of others", "[D3]") {
+  class Counted : public Workload {
+   public:
+    explicit Counted(std::shared_ptr<const Workload> of) : of_(std::move(of)) {}
+    uint64_t sessions() const override { return of_->sessions(); }
+    Script Open(uint64_t number) const override {
+      ++opened;
+      return of_->Open(number);
+    }
+    mutable uint64_t opened = 0;
+
+   private:
+    std::shared_ptr<const Workload> of_;
+  };
+  const auto spec = ParseWorkload(*ParseJson(
+      R"({"shape":"synthetic","sessions":8,"turns":5,"input":8,"output":2,"think":"1s","concurrency":8})"));
+  REQUIRE(spec.ok());
+  const auto workload = OpenWorkload(*spec);
+  REQUIRE(workload.ok());
+  const auto arrivals = PlanArrivals(**workload, *spec, false);
+  REQUIRE(arrivals.size() == 40);
+  REQUIRE(arrivals[0].session != arrivals[1].session);
+  const Counted counted(*workload);
+  OpenScripts scripts(counted, arrivals);
+  for (const Arrival& arrival : arrivals) {
+    const Turn* turn = scripts.Take(arrival);
+    REQUIRE(turn != nullptr);
+    CHECK(scripts.IdOf(arrival.session) == (*workload)->Open(arrival.session).id);
+    CHECK(TokensOf(turn->prompt) == TokensOf((*workload)->Open(arrival.session).turns[arrival.turn].prompt));
+    scripts.Done(arrival);
+  }
+  CHECK(counted.opened == 8);
 }

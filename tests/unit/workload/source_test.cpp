@@ -272,6 +272,51 @@ TEST_CASE("unknown settings come with the one that was meant, all errors at once
   CHECK_THAT(text, Catch::Contains("turns"));
 }
 
+TEST_CASE("a setting is suggested only where it is near", "[D3]") {
+  const std::string rate = Problem(R"({"shape":"trace","format":"mooncake","file":"f","rate":1})");
+  CHECK_THAT(rate,
+             Catch::Contains("rate: is no setting of the trace shape") && !Catch::Contains("did you mean"));
+  CHECK_THAT(Problem(R"({"shape":"trace","format":"mooncake","flie":"f"})"),
+             Catch::Contains("did you mean 'file'"));
+  CHECK_THAT(Problem(R"({"shape":"trace","format":"mooncake","file":"f","sped_up":1})"),
+             Catch::Contains("did you mean 'speedup'"));
+}
+
+TEST_CASE("settings that would do nothing are refused", "[D3]") {
+  for (const char* format : {"azure-2023", "azure-2024", "burstgpt"}) {
+    CHECK_THAT(
+        Problem(std::string(R"({"shape":"trace","file":"f","block_tokens":16,"format":")") + format + "\"}"),
+        Catch::Contains("block_tokens: does nothing: traces of the format " + std::string(format)));
+  }
+  CHECK(Problem(R"({"shape":"trace","file":"f","block_tokens":16,"format":"mooncake"})").empty());
+  for (const char* setting : {R"("time_scale":2)", R"("think_cap":"1s")"}) {
+    const std::string agentic = R"({"shape":"agentic","file":"f",)" + std::string(setting);
+    CHECK_THAT(Problem(agentic + R"(,"think":"none"})"), Catch::Contains("belongs to think: recorded"));
+    CHECK(Problem(agentic + "}").empty());
+  }
+  const auto levels = [](const std::string& words) {
+    const auto spec =
+        ParseWorkload(*ParseJson(R"({"shape":"synthetic","input":8,"output":2,)" + words + "}"));
+    REQUIRE(spec.ok());
+    return std::string(CheckLevels(*spec, "w").message());
+  };
+  CHECK_THAT(levels(R"("users":4,"concurrency":2)"), Catch::Contains("w.users: belongs to a rate"));
+  CHECK(levels(R"("users":4,"rate":2)").empty());
+}
+
+TEST_CASE("sessions whose prompts together are too many tokens are refused with their number", "[D3]") {
+  const auto problem = [](int sessions) {
+    return Problem(
+        R"({"shape":"synthetic","prefix":500,"input":500,"turns":101,"growth":30,"output":70,"sessions":)" +
+        std::to_string(sessions) + "}");
+  };
+  // 101 prompts of 1 000 tokens, and 100 more in each later one: 606 000 tokens a session.
+  CHECK_THAT(problem(6601),
+             Catch::Contains("sessions: with their turns make 4000206000 prompt tokens in all, "
+                             "at most 4000000000 are planned"));
+  CHECK(problem(6600).empty());
+}
+
 TEST_CASE("sessions that make more requests than can be planned are refused", "[D3]") {
   const std::string text =
       Problem(R"({"shape":"synthetic","sessions":100000000,"turns":1000,"input":1,"output":1})");
