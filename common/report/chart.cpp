@@ -140,6 +140,16 @@ std::string Height(const Chart& chart) {
 
 }  // namespace
 
+Chart LineChart(std::string x_title, std::string x_unit, std::string y_title, std::string y_unit) {
+  Chart chart;
+  chart.kind = Chart::Kind::kLine;
+  chart.x_title = std::move(x_title);
+  chart.x_unit = std::move(x_unit);
+  chart.y_title = std::move(y_title);
+  chart.y_unit = std::move(y_unit);
+  return chart;
+}
+
 bool HasData(const Chart& chart) {
   return std::any_of(chart.series.begin(), chart.series.end(), [](const Series& series) {
     return !series.points.empty() || std::any_of(series.values.begin(), series.values.end(),

@@ -56,6 +56,8 @@ struct Chart {
 // Charts of one figure put together; empty ones are left out. Nothing is left: a chart without series.
 Chart Choose(const std::string& choice, std::vector<Chart> charts);
 bool HasData(const Chart& chart);
+// A chart of lines without any yet.
+Chart LineChart(std::string x_title, std::string x_unit, std::string y_title, std::string y_unit);
 
 Json ToJson(const Chart& chart);
 // <figure> with canvas, caption, choice and the tables folded below it.

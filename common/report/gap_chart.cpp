@@ -19,13 +19,8 @@ Chart GapChart(const std::string& workload, const Recomputed& job) {
   const ChartData data(workload, job.summary, job.repeats);
   std::vector<Chart> levels;
   for (const auto& level : data.levels()) {
-    Chart chart;
+    Chart chart = LineChart("Share of gaps", "share", "Gap between output events", "s");
     chart.name = LevelTitle(level);
-    chart.kind = Chart::Kind::kLine;
-    chart.x_title = "Share of gaps";
-    chart.x_unit = "share";
-    chart.y_title = "Gap between output events";
-    chart.y_unit = "s";
     for (const auto& stack : data.stacks()) {
       for (const results::RepeatFile* repeat : data.Repeats({stack, level})) {
         const auto curve = job.gap_curves.find(results::DirectoryOf(*repeat));

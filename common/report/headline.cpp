@@ -8,6 +8,7 @@
 #include "common/report/forest.h"
 #include "common/report/format.h"
 #include "common/report/sections.h"
+#include "common/report/sentences.h"
 #include "common/results/figures.h"
 
 namespace poolmark::report {
@@ -19,78 +20,6 @@ using results::SummaryPoint;
 
 constexpr const char* kHeadlines[] = {"ttft_p50_seconds", "ttft_p99_seconds", "output_tokens_per_second",
                                       "reused"};
-
-// A sentence without its figures.
-std::string Shape(const std::string& sentence) {
-  std::string out;
-  for (const char c : sentence) {
-    if ((c < '0' || c > '9') && c != '.') out += c;
-  }
-  return out;
-}
-
-// A sentence once, with what it is about; sentences that differ only in their figures count as one.
-class Sentences {
- public:
-  // `who`: "base, 6 users, repeat 2"; `point`: "base, 6 users".
-  void Add(const std::string& sentence, const std::string& who, const std::string& point) {
-    const std::string shape = Shape(sentence);
-    Entry& entry = entries_[shape];
-    if (entry.who.empty()) {
-      entry.first = sentence;
-      order_.push_back(shape);
-    }
-    entry.alike = entry.alike || entry.first != sentence;
-    if (std::find(entry.who.begin(), entry.who.end(), who) == entry.who.end()) entry.who.push_back(who);
-    entry.points.insert(point);
-  }
-  // `all` points: a sentence about each of them is about every one.
-  std::vector<std::string> Lines(size_t all) const {
-    std::vector<std::string> out;
-    for (const auto& shape : order_) {
-      const Entry& entry = entries_.at(shape);
-      std::string who;
-      for (const auto& one : entry.who) who += (who.empty() ? "" : "; ") + one;
-      if (entry.points.size() == all && all > 1) who = "every point";
-      out.push_back(who + ": " + entry.first + (entry.alike ? " (the figures are those of the first)" : ""));
-    }
-    return out;
-  }
-
- private:
-  struct Entry {
-    std::string first;
-    bool alike = false;
-    std::vector<std::string> who;
-    std::set<std::string> points;
-  };
-  std::map<std::string, Entry> entries_;
-  std::vector<std::string> order_;
-};
-
-// Notes that differ only in their figures are said once, with the figures of the first.
-void AddNotes(const SummaryPoint& point, const std::string& name, Sentences* notes) {
-  std::map<std::string, std::vector<int>> repeats;  // by sentence
-  std::vector<std::string> order;
-  for (const auto& repeat : point.repeats) {
-    for (const auto& note : repeat.notes) {
-      auto& list = repeats[note];
-      if (list.empty()) order.push_back(note);
-      if (list.empty() || list.back() != repeat.repeat) list.push_back(repeat.repeat);
-    }
-  }
-  for (const auto& note : order) {
-    std::string who = name;
-    if (repeats[note].size() < point.repeats.size()) {
-      who += repeats[note].size() == 1 ? ", repeat" : ", repeats";
-      for (const int repeat : repeats[note]) who += " " + std::to_string(repeat);
-    }
-    notes->Add(note, who, name);
-  }
-  for (const auto& note : point.notes) {
-    if (!repeats.contains(note)) notes->Add(note, name, name);
-  }
-}
 
 std::string ShortName(const SummaryPoint& point) {
   return point.point.stack + ", " + LevelTitle(point.point.level);
@@ -181,7 +110,7 @@ std::string WorkloadConcerns(const std::string& workload, const SummaryFile& sum
     }
     for (const auto& warning : point->warnings) warnings.Add(warning, name, name);
     if (point->preliminary) warnings.Add("Preliminary: fewer than three valid repeats.", name, name);
-    AddNotes(*point, name, &notes);
+    notes.AddNotes(*point, name);
   }
   std::string out =
       Box("bad", invalid ? "Invalid" : "Some repeats are invalid and do not count", reasons.Lines(0));

@@ -13,6 +13,7 @@
 #include "common/report/headline.h"
 #include "common/report/load_timeline.h"
 #include "common/report/sections.h"
+#include "common/report/sentences.h"
 #include "common/results/layout.h"
 
 namespace poolmark::report {
@@ -156,9 +157,11 @@ std::string ReportPage(const Recomputed& job) {
   }
   std::string tables;
   for (const SummaryPoint* point : OrderedPoints(job.summary)) {
+    Sentences notes;
+    notes.AddNotes(*point, "");
     tables += "<details><summary>" + EscapeHtml(PointName(*point)) + " <small>" +
               std::to_string(point->figures.size()) + " measures, " + std::to_string(point->repeats.size()) +
-              " repeats</small></summary>" + Box("", "Notes", point->notes) + PointTable(*point) +
+              " repeats</small></summary>" + Box("", "Notes", notes.Lines(0)) + PointTable(*point) +
               "</details>";
   }
   std::vector<std::pair<std::string, std::string>> sections;

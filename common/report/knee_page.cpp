@@ -67,13 +67,9 @@ std::vector<Chart> KneeCharts(const KneeReport& report) {
   std::vector<Chart> charts;
   using Get = std::optional<double> (*)(const KneeLevel&);
   const auto add = [&](const char* name, const char* title, const char* unit, Get get) {
-    Chart chart;
-    chart.kind = Chart::Kind::kLine;
+    Chart chart = LineChart(report.of_rate ? "Requests per second" : "Users",
+                            report.of_rate ? "requests/s" : "", title, unit);
     chart.name = name;
-    chart.x_title = report.of_rate ? "Requests per second" : "Users";
-    chart.x_unit = report.of_rate ? "requests/s" : "";
-    chart.y_title = title;
-    chart.y_unit = unit;
     Series series;
     series.label = name;
     series.color = "s0";

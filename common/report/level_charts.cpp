@@ -43,13 +43,8 @@ Chart Family(const ChartData& data, const std::string& id, const std::string& ti
 
 // The trade that load makes: more tokens a second against a later first token.
 Chart Trade(const ChartData& data, const std::string& figure, std::string name) {
-  Chart chart;
-  chart.kind = Chart::Kind::kLine;
+  Chart chart = LineChart("Output tokens per second", "tokens/s", results::TitleOf(figure), "s");
   chart.name = std::move(name);
-  chart.x_title = "Output tokens per second";
-  chart.x_unit = "tokens/s";
-  chart.y_title = results::TitleOf(figure);
-  chart.y_unit = "s";
   for (const auto& stack : data.stacks()) {
     Series series;
     series.label = data.StackTitle(stack);

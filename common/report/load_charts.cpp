@@ -30,13 +30,8 @@ Points Curve(const LoadReport& report, Get get) {
 
 Chart Lines(const std::string& name, const std::string& x, const std::string& x_unit, const std::string& y,
             const std::string& y_unit) {
-  Chart chart;
-  chart.kind = Chart::Kind::kLine;
+  Chart chart = LineChart(x, x_unit, y, y_unit);
   chart.name = name;
-  chart.x_title = x;
-  chart.x_unit = x_unit;
-  chart.y_title = y;
-  chart.y_unit = y_unit;
   return chart;
 }
 

@@ -81,13 +81,8 @@ Points PointsOf(const std::vector<Json>& lines, const Measure& measure) {
 std::vector<Chart> TimelineCharts(const std::string& name, const std::vector<TimelineOf>& loads) {
   std::vector<Chart> charts;
   for (const Measure& measure : kMeasures) {
-    Chart chart;
-    chart.kind = Chart::Kind::kLine;
+    Chart chart = LineChart("Time from the start of the load", "s", measure.y_title, measure.unit);
     chart.name = name + measure.name;
-    chart.x_title = "Time from the start of the load";
-    chart.x_unit = "s";
-    chart.y_title = measure.y_title;
-    chart.y_unit = measure.unit;
     charts.push_back(std::move(chart));
   }
   for (const TimelineOf& load : loads) {

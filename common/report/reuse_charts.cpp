@@ -79,13 +79,8 @@ Chart Captured(const ChartData& data) {
 }
 
 Chart ReuseCurve(const ChartData& data, const std::string& level) {
-  Chart chart;
+  Chart chart = LineChart("Cache size in tokens", "tokens", "Share of prompt tokens", "share");
   chart.name = LevelTitle(level);
-  chart.kind = Chart::Kind::kLine;
-  chart.x_title = "Cache size in tokens";
-  chart.x_unit = "tokens";
-  chart.y_title = "Share of prompt tokens";
-  chart.y_unit = "share";
   chart.x_log = true;
   // By the engines' block size, of which there is one as a rule; of a repeat that counts, if one does.
   std::map<uint32_t, const RepeatFile*> by_block;

@@ -7,6 +7,7 @@
 #include "common/report/charts.h"
 #include "common/report/format.h"
 #include "common/report/sections.h"
+#include "common/report/sentences.h"
 #include "common/results/figures.h"
 
 namespace poolmark::report {
@@ -40,8 +41,12 @@ void AddMeasuredLines(const results::SummaryFile& summary, std::string* out) {
   for (const auto& [line, points] : lines) *out += line + (lines.size() > 1 ? ": " + points : "") + "\n";
 }
 
+std::string NameOf(const SummaryPoint& point) {
+  return point.point.stack + " " + point.point.workload + "-" + point.point.level;
+}
+
 void AddConcerns(const SummaryPoint& point, std::string* out) {
-  const std::string name = point.point.stack + " " + point.point.workload + "-" + point.point.level;
+  const std::string name = NameOf(point);
   for (const auto& repeat : point.repeats) {
     for (const auto& reason : repeat.reasons) {
       *out += "invalid: " + name + " repeat " + std::to_string(repeat.repeat) + ": " +
@@ -50,7 +55,6 @@ void AddConcerns(const SummaryPoint& point, std::string* out) {
   }
   for (const auto& warning : point.warnings) *out += "warning: " + name + ": " + warning + "\n";
   if (point.preliminary) *out += "preliminary: " + name + ": fewer than three valid repeats\n";
-  for (const auto& note : point.notes) *out += "note: " + name + ": " + note + "\n";
 }
 
 }  // namespace
@@ -109,7 +113,12 @@ std::string ReportText(const Recomputed& job) {
   }
   if (rows.size() > 1) out += "\n" + TextTable(rows);
   std::string concerns;
-  for (const auto& point : summary.points) AddConcerns(point, &concerns);
+  Sentences notes;
+  for (const auto& point : summary.points) {
+    AddConcerns(point, &concerns);
+    notes.AddNotes(point, NameOf(point));
+  }
+  for (const auto& note : notes.Lines(summary.points.size())) concerns += "note: " + note + "\n";
   for (const auto& line_ : summary.held_back_by) concerns += "held back: " + line_ + "\n";
   for (const auto& note : summary.notes) concerns += "note: " + note + "\n";
   if (!concerns.empty()) out += "\n" + concerns;

@@ -25,13 +25,8 @@ void AddRepeats(const ChartData& data, const std::string& level, Chart* chart, P
 using Curve = std::vector<std::pair<double, double>> stats::RequestFigures::*;
 
 Chart Percentiles(const ChartData& data, const std::string& level, const std::string& title, Curve curve) {
-  Chart chart;
+  Chart chart = LineChart("Share of requests", "share", title, "s");
   chart.name = LevelTitle(level);
-  chart.kind = Chart::Kind::kLine;
-  chart.x_title = "Share of requests";
-  chart.x_unit = "share";
-  chart.y_title = title;
-  chart.y_unit = "s";
   AddRepeats(data, level, &chart,
              [curve](const RepeatFile& repeat) { return repeat.figures.requests.*curve; });
   return chart;
@@ -49,13 +44,8 @@ Chart AllPercentiles(const ChartData& data, const std::string& id, const std::st
 }
 
 Chart OverTime(const ChartData& data, const std::string& level) {
-  Chart chart;
+  Chart chart = LineChart("Time from the start of the load", "s", "Output tokens per second", "tokens/s");
   chart.name = LevelTitle(level);
-  chart.kind = Chart::Kind::kLine;
-  chart.x_title = "Time from the start of the load";
-  chart.x_unit = "s";
-  chart.y_title = "Output tokens per second";
-  chart.y_unit = "tokens/s";
   double warm_up = 0, load_end = 0, drain_end = 0;
   AddRepeats(data, level, &chart, [&](const RepeatFile& repeat) {
     const auto& stability = repeat.figures.stability;
@@ -79,13 +69,8 @@ Chart OverTime(const ChartData& data, const std::string& level) {
 }
 
 Chart Goodput(const ChartData& data, const std::string& level, const std::string& slo) {
-  Chart chart;
+  Chart chart = LineChart("Scale of the limits", "ratio", "Good requests per second", "requests/s");
   chart.name = LevelTitle(level);
-  chart.kind = Chart::Kind::kLine;
-  chart.x_title = "Scale of the limits";
-  chart.x_unit = "ratio";
-  chart.y_title = "Good requests per second";
-  chart.y_unit = "requests/s";
   AddRepeats(data, level, &chart, [&](const RepeatFile& repeat) {
     for (const auto& goodput : repeat.figures.requests.goodput) {
       if (goodput.slo == slo) return goodput.curve;

@@ -35,17 +35,12 @@ std::string ReusableTable(const workload::Inspection& in) {
 }  // namespace
 
 std::string WorkloadPage(const workload::Inspection& in) {
-  Chart chart;
+  Chart chart = LineChart("Cache size in tokens", "tokens", "Share of prompt tokens", "share");
   chart.id = "curve";
   chart.title = "Reuse by cache size";
   chart.text = "Share of all prompt tokens that one LRU cache of that size serves, in blocks of " +
                std::to_string(in.reuse.block_tokens) + " tokens.";
   if (in.window.held) chart.text += " Of the held load those of its measured window count.";
-  chart.kind = Chart::Kind::kLine;
-  chart.x_title = "Cache size in tokens";
-  chart.x_unit = "tokens";
-  chart.y_title = "Share of prompt tokens";
-  chart.y_unit = "share";
   chart.x_log = true;
   Series series;
   series.label = "LRU cache";

@@ -135,7 +135,7 @@ TEST_CASE("a sentence about every point is said once") {
   CHECK_THAT(html, Catch::Contains("every point: Less than 300 s was measured."));
   CHECK(Count(html, "data waited") == 1);
   CHECK_THAT(html, Catch::Contains("the figures are those of the first") &&
-                       Catch::Contains("base, 12 users, repeat 2: only here"));
+                       Catch::Contains("base, 12 users, in repeat 2: only here"));
   CHECK(OrderedPoints(summary)[0]->point.level == "c2");
 }
 
