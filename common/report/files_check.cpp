@@ -153,9 +153,12 @@ void CheckWindow(const results::RepeatFacts& facts, const load::Recomputed& load
   same("facts.load_seconds", facts.load_seconds, load.window.load_end);
   same("facts.drain_end", facts.drain_end, load.window.total_end);
   const auto says = [](bool value) { return value ? "true" : "false"; };
-  if (facts.client_limited != load.summary.client_limited)
-    differences->push_back(
-        {file, "facts.client_limited", says(facts.client_limited), says(load.summary.client_limited)});
+  const auto flag = [&](const char* field, bool stored, bool computed) {
+    if (stored != computed) differences->push_back({file, field, says(stored), says(computed)});
+  };
+  flag("facts.client_limited", facts.client_limited, load.summary.client_limited);
+  flag("facts.ran_out_of_sessions", facts.ran_out_of_sessions,
+       facts.held_load && load.summary.client.ran_out_at_s.has_value());
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "common/results/evidence_check.h"
 #include "common/results/layout.h"
 #include "common/results/reuse_facts.h"
-#include "common/results/sample_changes.h"
+#include "common/results/sample_check.h"
 #include "common/results/summarize.h"
 #include "common/results/sums.h"
 
@@ -204,6 +204,33 @@ void CheckFiles(const std::string& path, Recomputed* out) {
                          (unlisted.empty() ? "" : ", except what is not listed: " + unlisted));
 }
 
+// Without the limits in job.json, as earlier versions wrote it, the repeats must agree with each other.
+results::JobTerms TermsOf(const results::Directory& directory, std::vector<std::string>* unchecked) {
+  results::JobTerms terms = results::TermsOf(directory.job);
+  if (!terms.slo_limits && !terms.slo.empty() && !directory.repeats.empty()) {
+    terms.slo_limits = directory.repeats.front().facts.slos;
+    unchecked->push_back("the limits of goodput, which job.json of an earlier version does not hold");
+  }
+  for (const results::RepeatFile& repeat : directory.repeats) {
+    const auto& caches = repeat.facts.caches;
+    if (std::all_of(caches.begin(), caches.end(),
+                    [](const auto& one) { return one.capacity_series.has_value(); }))
+      continue;
+    unchecked->push_back(
+        "the series that told the caches' size, which repeat.json of an earlier version does not name");
+    break;
+  }
+  return terms;
+}
+
+results::Witnesses WitnessesOf(const results::Directory& directory, const results::RepeatFile& repeat) {
+  results::Witnesses out;
+  if (directory.planned) out.stack = directory.planned->stack(repeat.facts.point.stack);
+  if (directory.preflight) out.preflight = &*directory.preflight;
+  if (directory.manifest) out.manifest = &*directory.manifest;
+  return out;
+}
+
 // What the evidence of a repeat leaves open, by the plan, the job and the accuracy result in the directory.
 std::vector<std::string> EvidenceProblems(const results::Directory& directory,
                                           const results::RepeatFile& repeat, const results::JobTerms& terms) {
@@ -236,14 +263,15 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
     CheckJobFiles(out.directory, &out.problems);
   }
   WorkloadCheck workload(out.directory, &out);
-  const results::JobTerms terms = results::TermsOf(out.directory.job);
+  const results::JobTerms terms = TermsOf(out.directory, &out.unchecked);
   std::map<std::string, std::vector<results::PairedRequest>> pairs;  // by directory of the repeat
   for (const results::RepeatFile& stored : out.directory.repeats) {
     results::RepeatFile again = stored;
     const std::string directory = results::DirectoryOf(stored);
     std::vector<stats::InvalidReason> reasons;
     if (options.check_samples) {
-      auto samples = results::CompareWithSamples(stored.facts, JoinPath(path, directory));
+      auto samples = results::CompareWithSamples(stored.facts, WitnessesOf(out.directory, stored),
+                                                 JoinPath(path, directory));
       if (!samples.ok()) return samples.status();
       for (const std::string& line : samples->problems) out.problems.push_back({directory, line});
       reasons = std::move(samples->reasons);

@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <set>
 
+#include "common/results/engine_facts.h"
+#include "common/results/shared_fields.h"
+
 namespace poolmark::results {
 namespace {
 
@@ -74,6 +77,7 @@ class Checker {
     std::vector<std::string> slos;
     for (const auto& slo : facts_.slos) slos.push_back(slo.name);
     Same("slos", Joined(slos), Joined(terms_.slo), "job.json");
+    CheckLimitsOfSlos();
     const bool planned = std::any_of(plan_.cycles.begin(), plan_.cycles.end(), [&](const PlanCycle& cycle) {
       return cycle.stack == stack_.name &&
              std::any_of(cycle.repeats.begin(), cycle.repeats.end(), [&](const PlanRepeat& one) {
@@ -84,6 +88,24 @@ class Checker {
     if (!planned)
       Add("plan.json plans no repeat " + std::to_string(facts_.repeat) + " of " + stack_.name + " " +
           facts_.point.workload + "-" + facts_.point.level);
+  }
+
+  // Goodput is of the limits that the job was run with, in each of its repeats.
+  void CheckLimitsOfSlos() {
+    if (!terms_.slo_limits) return;
+    const auto text = [](const stats::Slo& slo) {
+      return "ttft " + Number(slo.ttft_seconds) + " s, tpot " + Number(slo.tpot_seconds) + " s" +
+             (slo.share ? ", share " + Number(*slo.share) : "");
+    };
+    for (const stats::Slo& slo : facts_.slos) {
+      const auto at = std::find_if(terms_.slo_limits->begin(), terms_.slo_limits->end(),
+                                   [&](const auto& one) { return one.name == slo.name; });
+      if (at == terms_.slo_limits->end()) {
+        Add("facts.slos has '" + slo.name + "', whose limits job.json does not say");
+      } else if (text(*at) != text(slo)) {
+        Add("facts.slos: " + slo.name + " is " + text(slo) + "; the job has " + text(*at));
+      }
+    }
   }
 
   // Every machine of the pool was listened to, and its clock compared.
@@ -112,11 +134,13 @@ class Checker {
   void CheckEngines() {
     for (const PlanProcess& process : stack_.processes) {
       if (!process.is_engine()) continue;
-      const bool there = std::any_of(facts_.engines.begin(), facts_.engines.end(),
-                                     [&](const auto& engine) { return engine.process == process.id; });
-      if (!there) Add("facts.engines says nothing of " + process.id + ": its counters are not known");
+      const auto count = std::count_if(facts_.engines.begin(), facts_.engines.end(),
+                                       [&](const auto& engine) { return engine.process == process.id; });
+      if (count == 0) Add("facts.engines says nothing of " + process.id + ": its counters are not known");
+      if (count > 1) Add("facts.engines counts " + process.id + " " + std::to_string(count) + " times");
     }
     for (const stats::EngineFacts& engine : facts_.engines) {
+      CheckPlanned(engine);
       const auto& resets = facts_.evidence.resets;
       const bool told = std::any_of(resets.begin(), resets.end(),
                                     [&](const auto& reset) { return reset.machine == engine.machine; });
@@ -132,6 +156,28 @@ class Checker {
               ", evidence.formats says nothing of it");
       }
     }
+  }
+
+  // What decides where its tokens are put: its role, its place and the tiers behind it.
+  void CheckPlanned(const stats::EngineFacts& engine) {
+    const auto process = std::find_if(stack_.processes.begin(), stack_.processes.end(), [&](const auto& one) {
+      return one.is_engine() && one.id == engine.process;
+    });
+    if (process == stack_.processes.end())
+      return Add("facts.engines has " + engine.process + ", which is no engine of plan.json");
+    const stats::EngineFacts planned = EngineFactsOf(stack_, *process);
+    const auto same = [&](const char* field, const auto& stored, const auto& expected) {
+      const Json left = ToJson(stored), right = ToJson(expected);
+      if (left != right)
+        Add(engine.process + ": " + field + " is " + left.dump() + " by the facts, " + right.dump() +
+            " by plan.json");
+    };
+    same("machine", engine.machine, planned.machine);
+    same("dialect", engine.dialect, planned.dialect);
+    same("role", engine.role, planned.role);
+    same("has_gpu", engine.has_gpu, planned.has_gpu);
+    same("external_tiers", engine.external_tiers, planned.external_tiers);
+    same("second_level", engine.second_level, planned.second_level);
   }
 
   // Every link over which the plan moves KV was judged, on the path that the stack intends.
@@ -188,6 +234,7 @@ JobTerms TermsOf(const JobFile& job) {
   terms.starting_state = job.starting_state;
   terms.baseline = job.baseline;
   terms.slo = job.slo;
+  terms.slo_limits = job.slo_limits;
   for (const JobWorkload& workload : job.workloads) terms.shapes[workload.name] = workload.shape;
   return terms;
 }

@@ -3,6 +3,7 @@
 // them apart. Pure.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct JobTerms {
   std::string starting_state = "empty";
   std::string baseline;
   std::vector<std::string> slo;
-  std::map<std::string, std::string> shapes;  // by name of the workload
+  std::optional<std::vector<stats::Slo>> slo_limits;  // nothing: not known
+  std::map<std::string, std::string> shapes;          // by name of the workload
 };
 JobTerms TermsOf(const JobFile& job);
 

@@ -37,7 +37,7 @@ std::set<Reading> ReadingsOf(const RepeatFile& repeat) {
   };
   for (const CacheFacts& cache : repeat.facts.caches) {
     add("GPU KV usage", cache.series);
-    add_all("GPU KV capacity", cache.capacity_series);
+    add_all("GPU KV capacity", cache.capacity_series.value_or(""));
   }
   for (const TransferFacts& transfer : repeat.facts.transfers)
     add_all("KV transfer bandwidth", transfer.series);

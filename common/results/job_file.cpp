@@ -5,6 +5,7 @@
 #include "common/results/codec.h"
 #include "common/results/layout.h"
 #include "common/results/schema_parts.h"
+#include "common/results/shared_fields.h"
 
 namespace poolmark::results {
 
@@ -53,6 +54,7 @@ void Fields(V& visit, S& value) {
   visit("repeats", value.repeats);
   visit("starting_state", value.starting_state);
   visit("slo", value.slo);
+  visit("slo_limits", value.slo_limits);
   visit("seed", value.seed);
   visit("notes", value.notes);
 }

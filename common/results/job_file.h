@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/stats/requests.h"
 
 namespace poolmark::results {
 
@@ -45,6 +46,8 @@ struct JobFile {
   int repeats = 0;
   std::string starting_state = "empty";
   std::vector<std::string> slo;
+  // The presets of that name as they were; nothing: written by a version that kept them in repeat.json alone.
+  std::optional<std::vector<stats::Slo>> slo_limits;
   uint64_t seed = 0;
   std::vector<std::string> notes;
 };

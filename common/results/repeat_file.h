@@ -37,8 +37,9 @@ struct CacheFacts {
   Measured<double> capacity_tokens;
   Measured<double> usage_mean, usage_peak;  // 0 … 1, in use by running requests
   std::string series = {};                  // of the usage
-  std::string capacity_series =
-      {};  // of the capacity, ", " between them; "" : from the command line, or none
+  // Of the capacity, ", " between them; "" : from the command line, or none. Nothing: written by a version
+  // that did not say.
+  std::optional<std::string> capacity_series = std::string();
 };
 
 // From the workload, before any engine (M6, M8); workload::MeasureReuse.

@@ -26,15 +26,4 @@ SourceChange ChangeOf(const SampleLog& log, const std::string& source, Nanosecon
 // request ended at `drained` (M7): not read before the one, or not read just after the other. "": they do.
 std::string WhyUnread(const SampleLog& log, const std::string& source, Nanoseconds from, Nanoseconds drained);
 
-struct SampleCheck {
-  std::vector<std::string> problems;
-  std::vector<stats::InvalidReason> reasons;  // what the evidence keeps silent, and samples that are gone
-};
-
-// Where the facts of a repeat say other counter changes than the samples below `directory` (the repeat's own)
-// do: one problem each, at most ten, and one for each machine whose samples are missing, damaged or cut. An
-// error for samples of another schema version. Left out: engines that were not read, and changes of cache
-// servers, whose process the facts do not name.
-Result<SampleCheck> CompareWithSamples(const RepeatFacts& facts, const std::string& directory);
-
 }  // namespace poolmark::results

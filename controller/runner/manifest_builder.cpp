@@ -227,7 +227,7 @@ void ManifestBuilder::Repeat(const JobRun& run, const StackPlan& stack, const re
       add(figure, id, std::string(key));
   };
   for (const results::CacheFacts& cache : repeat.facts.caches)
-    add_all("GPU KV capacity", cache.process, cache.capacity_series);
+    add_all("GPU KV capacity", cache.process, cache.capacity_series.value_or(""));
   for (const results::TransferFacts& transfer : repeat.facts.transfers)
     add_all("KV transfer bandwidth", "", transfer.series);
   // Where the pairs do not make the total, the engines' own counters do.

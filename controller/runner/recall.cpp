@@ -22,15 +22,9 @@ void RecallPreflight(JobRun* run) {
         {{"job", run->job_id}, {"error", std::string(file.status().message())}});
     return;
   }
+  run->line_rate_bits = results::LineRatesOf(*file);
+  run->calibrations = results::CalibrationsOf(*file);
   for (const results::LineRate& line : file->line_rates) {
-    // Of an RDMA path both are there, TCP first: the rate is that of the path.
-    if (line.bits_per_second.has_value()) run->line_rate_bits[{line.from, line.to}] = *line.bits_per_second;
-    PathCalibration& calibration = run->calibrations[line.from];
-    if (line.path != "rdma") {
-      calibration.tcp = line.counted_per_byte;
-    } else if (!line.counted_per_byte.empty()) {
-      calibration.rdma = line.counted_per_byte;
-    }
     if (line.tool.empty()) continue;
     v1::Tool tool;
     tool.set_name(line.tool);

@@ -14,8 +14,7 @@
 #include "controller/steps/catalogue_use.h"
 #include "controller/steps/kv_formats.h"
 #include "controller/steps/load_plan.h"
-#include "controller/steps/sample_facts.h"
-#include "controller/steps/transfers.h"
+#include "controller/steps/path_evidence.h"
 
 namespace poolmark::controller {
 namespace {
@@ -24,7 +23,7 @@ double Seconds(Nanoseconds time) {
   return static_cast<double>(time.count()) / 1e9;
 }
 
-void AddPresence(const JobRun& run, const RepeatRecord& record, const SampleFacts& samples,
+void AddPresence(const JobRun& run, const RepeatRecord& record, const results::SampleFacts& samples,
                  stats::Evidence* evidence) {
   for (const auto& [machine, presence] : record.presence) {
     // M10: neither heartbeat nor sample. A machine that still sampled did not stop responding.
@@ -109,7 +108,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   for (const spec::WorkloadSpec& workload : run.job->workloads) {
     if (workload.name == record.repeat.workload) facts.held_load = workload.load_duration.has_value();
   }
-  SampleWindow window;
+  results::SampleWindow window;
   if (record.load_json) {
     POOLMARK_ASSIGN_OR_RETURN(LoadTimes times, ParseLoadJson(*record.load_json));
     facts.started = IsoUtc(times.started_wall);
@@ -136,7 +135,10 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
     POOLMARK_ASSIGN_OR_RETURN(facts.slos, stats::PickSlos(presets, run.job->slo));
   }
   const auto catalogue = CatalogueIn(run.catalogue_dir);
-  SampleFacts samples = ReadSampleFacts(stack, record.samples, verified.versions, window, catalogue.get());
+  const results::PlanFile planned = ToFile(*run.plan);
+  const results::PlanStack& as_planned = *planned.stack(stack.name);
+  const results::SampleFacts samples =
+      results::ReadSampleFacts(as_planned, record.samples, verified.versions, window, catalogue.get());
   facts.simulated = facts.simulated || samples.simulated;
   facts.engines = samples.engines;
   facts.caches = samples.caches;
@@ -148,7 +150,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   const std::string requests = JoinPath(record.directory, std::string(results::kRequestsFile));
   facts.reuse = record.has_requests ? ReuseOf(run, stack, record, requests, facts)
                                     : results::NoReuse("the load left no records");
-  facts.transfers = TransfersOf(stack, samples, run.line_rate_bits);
+  facts.transfers = results::TransfersOf(as_planned, samples, run.line_rate_bits);
   facts.evidence.paths = PathsOf(run, facts.transfers, samples, facts.simulated);
   auto figures = record.has_requests ? results::ComputeRepeat(facts, requests)
                                      : results::ComputeRepeat(
@@ -161,8 +163,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   }
   if (!figures.ok()) return figures.status();
   file.figures = std::move(*figures);
-  results::AddNotJudged(results::EvidenceProblems(facts, ToFile(*run.plan), TermsOf(*run.job)),
-                        &file.figures);
+  results::AddNotJudged(results::EvidenceProblems(facts, planned, TermsOf(*run.job)), &file.figures);
   POOLMARK_ASSIGN_OR_RETURN(std::string text, results::Encode(file));
   POOLMARK_RETURN_IF_ERROR(MakeDirs(record.directory, 0750));
   POOLMARK_RETURN_IF_ERROR(

@@ -1,5 +1,5 @@
-// From the plan to what attribution must know of an engine; the changes of its counters come from
-// common/prom/totals.h. Pure.
+// What attribution must know of an engine (common/results/engine_facts.h), for the plan as the steps have it;
+// the changes of its counters come from common/prom/totals.h. Pure.
 #pragma once
 #include <map>
 #include <optional>

@@ -10,7 +10,7 @@ constexpr const char* kAgreed[] = {"block_size", "cache_dtype"};
 
 }  // namespace
 
-std::vector<stats::FormatEvidence> FormatsOf(const StackPlan& stack, const SampleFacts& samples) {
+std::vector<stats::FormatEvidence> FormatsOf(const StackPlan& stack, const results::SampleFacts& samples) {
   std::vector<stats::FormatEvidence> formats;
   for (const stats::EngineFacts& engine : samples.engines) {
     for (const char* name : stats::kFormatMismatchSeries) {

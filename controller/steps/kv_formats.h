@@ -4,11 +4,12 @@
 #pragma once
 #include <vector>
 
+#include "common/results/sample_facts.h"
 #include "common/stats/validity.h"
-#include "controller/steps/sample_facts.h"
+#include "controller/steps/plan.h"
 
 namespace poolmark::controller {
 
-std::vector<stats::FormatEvidence> FormatsOf(const StackPlan& stack, const SampleFacts& samples);
+std::vector<stats::FormatEvidence> FormatsOf(const StackPlan& stack, const results::SampleFacts& samples);
 
 }  // namespace poolmark::controller

@@ -70,7 +70,8 @@ v1::MeasureLineRequest Base(const JobRun& run, const KvLink& link, v1::LineKind 
 }
 
 std::map<std::string, double> RatiosOf(const v1::MeasureLineResponse& answer) {
-  return Ratios({answer.sent_by_device().begin(), answer.sent_by_device().end()}, answer.payload_bytes());
+  return results::Ratios({answer.sent_by_device().begin(), answer.sent_by_device().end()},
+                         answer.payload_bytes());
 }
 
 // iperf3 processes at each end, and connections between each two of them. Before 3.16 all connections of one
@@ -228,7 +229,7 @@ std::vector<LineRate> MeasureLineRates(JobRun* run, std::vector<v1::CheckResult>
       const double bits =
           link.path == "rdma" ? rate.rdma_bits_per_second.value_or(0) : rate.bits_per_second.value_or(0);
       run->line_rate_bits[{link.from, link.to}] = bits;
-      PathCalibration& calibration = run->calibrations[link.from];
+      results::PathCalibration& calibration = run->calibrations[link.from];
       calibration.tcp = rate.tcp_ratios;
       if (!rate.rdma_ratios.empty()) calibration.rdma = rate.rdma_ratios;
       check.set_outcome(v1::OUTCOME_PASS);

@@ -13,7 +13,9 @@
 
 namespace poolmark::results {
 struct PlanFile;
-}
+struct PlanProcess;
+struct PlanStack;
+}  // namespace poolmark::results
 
 namespace poolmark::controller {
 
@@ -144,6 +146,8 @@ Result<Plan> MakePlan(const PlanInput& input, Errors* refusals);
 
 // plan.json of the results directory (docs/result-files.md).
 results::PlanFile ToFile(const Plan& plan);
+results::PlanStack ToFile(const StackPlan& stack);
+results::PlanProcess ToFile(const PlannedProcess& process);
 Result<std::string> PlanJson(const Plan& plan);
 // The plan for people: machines, processes, ports, tiers, cycles, estimate.
 std::string ExplainPlan(const Plan& plan);

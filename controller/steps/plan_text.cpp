@@ -14,6 +14,8 @@ std::vector<typename Repeated::value_type> List(const Repeated& values) {
   return {values.begin(), values.end()};
 }
 
+}  // namespace
+
 results::PlanProcess ToFile(const PlannedProcess& process) {
   const v1::ProcessSpec& spec = process.spec;
   results::PlanProcess out;
@@ -40,9 +42,13 @@ results::PlanProcess ToFile(const PlannedProcess& process) {
   return out;
 }
 
+namespace {
+
 results::PlanLink ToFile(const KvLink& link) {
   return {link.from, link.to, link.path};
 }
+
+}  // namespace
 
 results::PlanStack ToFile(const StackPlan& stack) {
   results::PlanStack out;
@@ -66,8 +72,6 @@ results::PlanStack ToFile(const StackPlan& stack) {
   for (const PlannedProcess& process : stack.processes) out.processes.push_back(ToFile(process));
   return out;
 }
-
-}  // namespace
 
 results::PlanFile ToFile(const Plan& plan) {
   results::PlanFile out;

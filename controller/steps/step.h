@@ -12,9 +12,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
+#include "common/results/path_calibration.h"
 #include "common/spec/job.h"
 #include "controller/machines/registry.h"
-#include "controller/steps/calibration.h"
 #include "controller/steps/plan.h"
 #include "poolmark/v1/controller.pb.h"
 
@@ -75,7 +75,8 @@ struct JobRun {
   std::map<std::string, std::map<std::string, v1::Tool>> tools;  // machine -> what measures on it
   std::map<std::string, v1::Tool> executables;                   // process of the stack -> what it runs
   std::map<std::pair<std::string, std::string>, double> line_rate_bits;  // from, to: measured in preflight
-  std::map<std::string, PathCalibration> calibrations;  // sending machine -> its counters, in preflight
+  std::map<std::string, results::PathCalibration>
+      calibrations;  // sending machine -> its counters, in preflight
 
   v1::LeaseId Lease(const std::string& machine) const;
   // Repeated after a restart or a lost reply it is the same request: one effect.

@@ -96,8 +96,8 @@ TEST_CASE("every RDMA card of a pair counts, in the line rate and in the path's 
   CHECK(rate.rdma_cards == 2);
   CHECK(line.run.line_rate_bits.at({"n0", "n1"}) == Approx(2e9));
   // The agent counts by device, whichever port was named.
-  const PathBytes bytes = ReadThrough(line.run.calibrations.at("n0"),
-                                      {{"rdma:mlx5_0", 3e9}, {"rdma:mlx5_1", 5e9}, {"net:eth0", 1e6}});
+  const results::PathBytes bytes = ReadThrough(
+      line.run.calibrations.at("n0"), {{"rdma:mlx5_0", 3e9}, {"rdma:mlx5_1", 5e9}, {"net:eth0", 1e6}});
   CHECK(*bytes.rdma == Approx(8e9));
   CHECK(*bytes.tcp == Approx(1e6));
 }

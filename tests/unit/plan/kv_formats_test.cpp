@@ -4,6 +4,7 @@
 
 using namespace poolmark;
 using namespace poolmark::controller;
+using results::SampleFacts;
 
 namespace {
 

@@ -13,50 +13,21 @@
 #include "common/report/html.h"
 #include "common/report/recompute.h"
 #include "common/report/text.h"
-#include "common/results/sums.h"
-#include "tests/support/temp_dir.h"
-#include "tests/unit/results/example.h"
+#include "tests/unit/report/edited.h"
 
 using namespace poolmark;
-using poolmark::test::TempDir;
+using poolmark::test::Edited;
 
 namespace {
 
 const std::string kDirectory = "points/cand/code-c4/repeat_2";
 
-using Change = std::function<void(Json&)>;
+using Change = Edited::Change;
 
 struct Case {
   std::string what;
   Change change;
   std::string named;  // in the reason
-};
-
-// The example with one JSON file changed and the sums made to fit.
-class Edited {
- public:
-  Edited() { test::WriteExample(dir_.path()); }
-  void Edit(const std::string& name, const Change& change) {
-    Json json = *ParseJson(*ReadFile(dir_ / name));
-    change(json);
-    REQUIRE(AtomicWriteFile(dir_ / name, *DumpJson(json)).ok());
-  }
-  void Write(const std::string& name, const std::string& text) {
-    const std::string path = dir_ / name;
-    REQUIRE(MakeDirs(path.substr(0, path.rfind('/'))).ok());
-    REQUIRE(AtomicWriteFile(path, text).ok());
-  }
-  const std::string& path() const { return dir_.path(); }
-  report::Recomputed Judged() {
-    REQUIRE(results::WriteSums(dir_.path()).ok());
-    auto job = report::Recompute(dir_.path());
-    INFO(job.status().ToString());
-    REQUIRE(job.ok());
-    return *std::move(job);
-  }
-
- private:
-  TempDir dir_;
 };
 
 const results::RepeatFile& Second(const report::Recomputed& job) {
@@ -129,7 +100,7 @@ TEST_CASE("evidence that was taken out, or that contradicts the job, makes a rep
          EvidenceOf(r)["state"]["tiers"] = Json::array();
          EvidenceOf(r)["state"]["holders"] = Json::array();
        },
-       "evidence.state.holders leaves out cand.store-n1"},
+       "evidence.state.holders leaves out cand.store-n2"},
       {"a state that was not asked for", [](Json& r) { EvidenceOf(r)["state"]["declared"] = "attached"; },
        "evidence.state.declared is 'attached', job.json says 'empty'"},
       {"compression that the plan does not have",

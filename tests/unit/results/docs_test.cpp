@@ -6,6 +6,7 @@
 
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/load/summary.h"
 #include "common/results/directory.h"
 #include "common/results/schemas.h"
 #include "common/results/summarize.h"
@@ -51,6 +52,16 @@ TEST_CASE("docs/result-files.md names every field of every file", "[J6]") {
           page.find("`" + name) != std::string::npos || page.find("]." + name) != std::string::npos;
       CHECK(named);
     }
+  }
+  // Its schema leaves them open.
+  const Json load = load::SummaryJson(load::Summary());
+  for (const auto& [name, value] : load.at("client").items()) {
+    INFO("load.json: client." << name);
+    CHECK(page.find("`client." + name + "`") != std::string::npos);
+  }
+  for (const auto& [name, value] : load.at("definitions").items()) {
+    INFO("load.json: definitions." << name);
+    CHECK(page.find("`" + name + "`") != std::string::npos);
   }
   const auto summary =
       results::Summarize(test::ExampleJob(), test::ExampleManifest(), {test::ExampleRepeat("base", 1)});

@@ -20,6 +20,13 @@
 
 namespace poolmark::test {
 
+namespace {
+
+// Bytes of KV that the engine read from the store.
+constexpr const char* kMoved = "lmcache:num_remote_read_bytes_total";
+
+}  // namespace
+
 using namespace results;
 
 JobFile ExampleJob() {
@@ -35,6 +42,7 @@ JobFile ExampleJob() {
       {"code", "agentic", R"({"shape":"agentic","file":"inputs/code.jsonl"})", "", "", "1", {"c4"}}};
   job.repeats = 3;
   job.slo = {"mlperf-llama2-70b"};
+  job.slo_limits = {{"mlperf-llama2-70b", "Llama 2 70B server", "MLPerf", 2, 0.2, ""}};
   return job;
 }
 
@@ -68,7 +76,7 @@ ManifestFile ExampleManifest() {
                                        {"prompt token sources", "vllm:prompt_tokens_cached_by_source_total"},
                                        {"GPU KV usage", "vllm:kv_cache_usage_perc"},
                                        {"GPU KV capacity", "vllm:cache_config_info"},
-                                       {"KV transfer bandwidth", "vllm:nixl_bytes_transferred_sum"}}) {
+                                       {"KV transfer bandwidth", kMoved}}) {
     manifest.series.push_back({figure, "vllm", "0.32.0", series, true, "capture of 2026-11-30"});
   }
   manifest.measures = {
@@ -107,8 +115,8 @@ PlanFile ExamplePlan() {
     stack.processes[0].gpus = {0, 1};
     stack.processes[0].ports = {8001};
     if (stack.name == "cand") {
-      stack.processes.insert(stack.processes.begin(), process("cand", "store", "store", "n1"));
-      stack.tiers = {{"remote", 68719476736, "n1", "cand.store-n1"}};
+      stack.processes.insert(stack.processes.begin(), process("cand", "store", "store", "n2"));
+      stack.tiers = {{"remote", 68719476736, "n2", "cand.store-n2"}};
       stack.links = {{"n2", "n1", "tcp"}};
     }
     plan.stacks.push_back(std::move(stack));
@@ -171,7 +179,7 @@ RepeatFile ExampleRepeat(const std::string& stack, int repeat) {
   facts.measured_to = 1200;
   facts.drain_end = 1201;
   facts.gpus = 4;
-  facts.slos = {{"mlperf-llama2-70b", "Llama 2 70B server", "MLPerf", 2, 0.2, ""}};
+  facts.slos = *ExampleJob().slo_limits;
   stats::EngineFacts engine;
   engine.process = stack + ".engine-n1";
   engine.machine = "n1";
@@ -183,8 +191,14 @@ RepeatFile ExampleRepeat(const std::string& stack, int repeat) {
                    {"vllm:prompt_tokens_by_source_total{source=local_cache_hit}", local},
                    {"vllm:prompt_tokens_by_source_total{source=external_kv_transfer}", remote},
                    {"vllm:prompt_tokens_cached_by_source_total{source=p2p}", remote}};
+  if (stack == "cand") {
+    engine.external_tiers = {stats::TierPlace::kRemote};
+    engine.second_level = stats::TierPlace::kRemote;
+    engine.deltas[kMoved] = 9e11;
+  }
+  engine.counters_from = facts.measured_from;
   facts.engines = {engine};
-  if (stack == "cand") facts.transfers = {{"n2", "n1", "tcp", 9e11, 2e10, "vllm:nixl_bytes_transferred_sum"}};
+  if (stack == "cand") facts.transfers = {{"n2", "n1", "tcp", 9e11, 2e10, kMoved}};
   facts.caches = {
       {engine.process, "n1", 100000.0, 0.6, 0.9, "vllm:kv_cache_usage_perc", "vllm:cache_config_info"}};
   facts.reuse.reusable = 0.82;
@@ -201,8 +215,8 @@ RepeatFile ExampleRepeat(const std::string& stack, int repeat) {
   }
   facts.evidence.state = {"empty", {{engine.process, "canary", 0.0}}, {engine.process}};
   if (stack == "cand") {
-    facts.evidence.state.tiers.push_back({"cand.store-n1", "DBSIZE", 0.0});
-    facts.evidence.state.holders.push_back("cand.store-n1");
+    facts.evidence.state.tiers.push_back({"cand.store-n2", "DBSIZE", 0.0});
+    facts.evidence.state.holders.push_back("cand.store-n2");
     facts.evidence.paths = {{"n2", "n1", "tcp", 9e11, 0.0, 9.1e11, false}};
   }
   facts.evidence.silences = {{"n1", 0.4, "2026-11-30T12:01:00.000Z"},
@@ -258,39 +272,80 @@ std::string ExampleRecords(const std::string& stack, int repeat) {
 
 namespace {
 
-// What the engine's counters say at the start and at the end of the window.
-void WriteExampleSamples(const std::string& directory, const RepeatFacts& facts) {
-  REQUIRE(MakeDirs(JoinPath(directory, std::string(kSamplesDir))).ok());
+// The samples of one machine: series as they are needed, rounds in the order of time.
+class ExampleSamples {
+ public:
+  explicit ExampleSamples(std::string machine) : machine_(std::move(machine)) {}
+  uint32_t Series(SampleSeries series) {
+    series.id = static_cast<uint32_t>(series_.size() + 1);
+    series_.push_back(series);
+    return series.id;
+  }
+  void Read(double at, const std::string& source, uint32_t series, double value) {
+    SampleRoundRecord& round = rounds_[{Nanoseconds(std::llround(at * 1e9)), source}];
+    round.readings.push_back({series, value});
+  }
+  void Write(const std::string& directory) {
+    auto writer = SamplesWriter::Create(JoinPath(directory, SamplesFile(machine_)), machine_,
+                                        "2026-11-30T12:00:00.000Z");
+    REQUIRE(writer.ok());
+    for (const SampleSeries& series : series_) REQUIRE((*writer)->Series(series).ok());
+    for (auto& [when, round] : rounds_) {
+      round.at = when.first;
+      round.source = when.second;
+      REQUIRE((*writer)->Round(round).ok());
+    }
+    REQUIRE((*writer)->Finish().ok());
+  }
+
+ private:
+  std::string machine_;
+  std::vector<SampleSeries> series_;
+  std::map<std::pair<Nanoseconds, std::string>, SampleRoundRecord> rounds_;
+};
+
+void AddEngine(const RepeatFacts& facts, ExampleSamples* samples) {
   const stats::EngineFacts& engine = facts.engines.at(0);
-  auto writer = SamplesWriter::Create(JoinPath(directory, SamplesFile(engine.machine)), engine.machine,
-                                      "2026-11-30T12:00:00.000Z");
-  REQUIRE(writer.ok());
-  SampleRoundRecord before, after;
-  before.at = Nanoseconds(std::llround(facts.measured_from * 1e9));
-  after.at = Nanoseconds(std::llround(facts.drain_end * 1e9));
-  before.source = after.source = engine.process;
-  uint32_t id = 0;
   for (const auto& [key, delta] : engine.deltas) {
-    SampleSeries series;
-    series.id = ++id;
-    series.source = engine.process;
-    series.name = key.substr(0, key.find('{'));
-    series.kind = "counter";
+    SampleSeries series{0, engine.process, key.substr(0, key.find('{')), {}, "", "counter"};
     if (const size_t at = key.find('='); at != std::string::npos)
       series.labels[key.substr(key.find('{') + 1, at - key.find('{') - 1)] =
           key.substr(at + 1, key.size() - at - 2);
-    REQUIRE((*writer)->Series(series).ok());
-    before.readings.push_back({id, 1000.0});
-    after.readings.push_back({id, 1000.0 + delta});
+    const uint32_t id = samples->Series(series);
+    samples->Read(facts.measured_from, engine.process, id, 1000.0);
+    samples->Read(facts.drain_end, engine.process, id, 1000.0 + delta);
   }
-  REQUIRE((*writer)->Round(before).ok());
-  REQUIRE((*writer)->Round(after).ok());
-  REQUIRE((*writer)->Finish().ok());
-  // The other machine of the pool runs no engine.
-  auto other =
-      SamplesWriter::Create(JoinPath(directory, SamplesFile("n2")), "n2", "2026-11-30T12:00:00.000Z");
-  REQUIRE(other.ok());
-  REQUIRE((*other)->Finish().ok());
+  const uint32_t config = samples->Series({0,
+                                           engine.process,
+                                           "vllm:cache_config_info",
+                                           {{"num_gpu_blocks", "6250"}, {"block_size", "16"}},
+                                           "",
+                                           "gauge"});
+  samples->Read(facts.measured_from, engine.process, config, 1);
+  // Half of the window at 0.9 and half at 0.3.
+  const uint32_t usage =
+      samples->Series({0, engine.process, "vllm:kv_cache_usage_perc", {}, "ratio", "gauge"});
+  const double middle = (facts.measured_from + facts.measured_to) / 2;
+  for (double at = facts.measured_from; at <= facts.measured_to; at += 10)
+    samples->Read(at, engine.process, usage, at < middle ? 0.9 : 0.3);
+}
+
+// What the machines' own counters say of the facts.
+void WriteExampleSamples(const std::string& directory, const RepeatFacts& facts) {
+  REQUIRE(MakeDirs(JoinPath(directory, std::string(kSamplesDir))).ok());
+  for (const PowerSeries& power : facts.power) {
+    ExampleSamples samples(power.machine);
+    if (power.machine == facts.engines.at(0).machine) AddEngine(facts, &samples);
+    const uint32_t watts = samples.Series({0, "bmc", power.series, {}, "watts", "gauge"});
+    for (const auto& [at, value] : power.watts) samples.Read(at, "bmc", watts, value);
+    if (power.machine == "n2") {  // which moves KV
+      const uint32_t sent = samples.Series(
+          {0, "node", "node_network_transmit_bytes_total", {{"device", "eth0"}}, "bytes", "counter"});
+      samples.Read(facts.measured_from, "node", sent, 5e6);
+      samples.Read(facts.drain_end, "node", sent, 5e6 + 9.1e11);
+    }
+    samples.Write(directory);
+  }
 }
 
 // load.json and timeline.jsonl as the load writes them, from the records.
@@ -335,6 +390,17 @@ void WriteExample(const std::string& directory) {
   PreflightRecord preflight;
   preflight.job_id = "job-1";
   preflight.passed = true;
+  LineRate line;
+  line.from = "n2";
+  line.to = "n1";
+  line.path = "tcp";
+  line.tool = "iperf3";
+  line.tool_version = "3.16";
+  line.bits_per_second = 2e10;
+  line.runs = {2e10};
+  line.latency_p50_us = line.latency_p99_us = NotMeasured{"not asked for"};
+  line.counted_per_byte = {{"net:eth0", 1.0}};
+  preflight.line_rates = {line};
   preflight.checks = {{"clock", "n1", "pass", "within 100 ms", "0.4 ms", "", "", 0.1}};
   write("preflight.json", Encode(preflight));
   write("plan.json", Encode(ExamplePlan()));
@@ -358,7 +424,7 @@ void WriteExample(const std::string& directory) {
     teardown.stack = "cand";
     teardown.cause = "all repeats done";
     teardown.outcome = "CLEAN";
-    teardown.items = {{"n1", "process", "cand.store-n1", "removed", "cgroup empty, removed", "", false}};
+    teardown.items = {{"n2", "process", "cand.store-n2", "removed", "cgroup empty, removed", "", false}};
     write(TeardownFile(cycle), Encode(teardown));
   }
   InputsFile inputs;

@@ -1,11 +1,11 @@
-#include "controller/steps/calibration.h"
+#include "common/results/path_calibration.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/match.h"
 
-namespace poolmark::controller {
+namespace poolmark::results {
 namespace {
 
 // Below, a counter saw acknowledgements or other traffic, not the payload.
@@ -57,6 +57,27 @@ std::map<std::string, double> Ratios(const std::map<std::string, double>& counte
   return ratios;
 }
 
+std::map<std::string, PathCalibration> CalibrationsOf(const PreflightRecord& preflight) {
+  std::map<std::string, PathCalibration> out;
+  for (const LineRate& line : preflight.line_rates) {
+    PathCalibration& calibration = out[line.from];
+    if (line.path != "rdma") {
+      calibration.tcp = line.counted_per_byte;
+    } else if (!line.counted_per_byte.empty()) {
+      calibration.rdma = line.counted_per_byte;
+    }
+  }
+  return out;
+}
+
+std::map<std::pair<std::string, std::string>, double> LineRatesOf(const PreflightRecord& preflight) {
+  std::map<std::pair<std::string, std::string>, double> out;
+  for (const LineRate& line : preflight.line_rates) {
+    if (line.bits_per_second.has_value()) out[{line.from, line.to}] = *line.bits_per_second;
+  }
+  return out;
+}
+
 PathBytes ReadThrough(const PathCalibration& calibration, const std::map<std::string, double>& counted) {
   PathBytes bytes;
   bytes.rdma = Rdma(calibration, counted);
@@ -64,4 +85,4 @@ PathBytes ReadThrough(const PathCalibration& calibration, const std::map<std::st
   return bytes;
 }
 
-}  // namespace poolmark::controller
+}  // namespace poolmark::results

@@ -1,12 +1,11 @@
-#include "controller/steps/transfers.h"
+#include "common/results/transfers.h"
 
 #include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "controller/steps/counters.h"
 
-namespace poolmark::controller {
+namespace poolmark::results {
 namespace {
 
 // Bytes that a decode engine received from prefill engines.
@@ -50,20 +49,20 @@ Sum SumOver(const SampleFacts& samples, const Names& names, Wanted wanted) {
   return sum;
 }
 
-bool HasRole(const StackPlan& stack, const std::string& machine, spec::Role role) {
-  return std::any_of(stack.processes.begin(), stack.processes.end(), [&](const PlannedProcess& process) {
+bool HasRole(const PlanStack& stack, const std::string& machine, std::string_view role) {
+  return std::any_of(stack.processes.begin(), stack.processes.end(), [&](const PlanProcess& process) {
     return process.machine == machine && process.role == role;
   });
 }
 
 }  // namespace
 
-std::vector<results::TransferFacts> TransfersOf(
-    const StackPlan& stack, const SampleFacts& samples,
+std::vector<TransferFacts> TransfersOf(
+    const PlanStack& stack, const SampleFacts& samples,
     const std::map<std::pair<std::string, std::string>, double>& line_rate_bits) {
-  std::vector<results::TransferFacts> transfers;
-  for (const KvLink& link : stack.links) {
-    results::TransferFacts transfer;
+  std::vector<TransferFacts> transfers;
+  for (const PlanLink& link : stack.links) {
+    TransferFacts transfer;
     transfer.from = link.from;
     transfer.to = link.to;
     transfer.path = link.path;
@@ -81,10 +80,10 @@ std::vector<results::TransferFacts> TransfersOf(
       for (const std::string& name : sum.series)
         absl::StrAppend(&transfer.series, transfer.series.empty() ? "" : ", ", name);
     };
-    if (HasRole(stack, link.from, spec::Role::kPrefill) && HasRole(stack, link.to, spec::Role::kDecode)) {
+    if (HasRole(stack, link.from, "prefill") && HasRole(stack, link.to, "decode")) {
       std::set<std::string> senders;
-      for (const PlannedProcess& process : stack.processes) {
-        if (process.role == spec::Role::kPrefill) senders.insert(process.machine);
+      for (const PlanProcess& process : stack.processes) {
+        if (process.role == "prefill") senders.insert(process.machine);
       }
       if (senders.size() == 1) {
         take(SumOver(samples, kHandedOver, [&](const stats::EngineFacts& engine) {
@@ -94,11 +93,11 @@ std::vector<results::TransferFacts> TransfersOf(
         why = absl::StrCat("the receiver's counter does not tell ", senders.size(), " senders apart");
       }
     }
-    if (HasRole(stack, link.from, spec::Role::kStore)) {
+    if (HasRole(stack, link.from, "store")) {
       take(SumOver(samples, kRemoteRead,
                    [&](const stats::EngineFacts& engine) { return engine.machine == link.to; }));
     }
-    if (HasRole(stack, link.to, spec::Role::kStore)) {
+    if (HasRole(stack, link.to, "store")) {
       take(SumOver(samples, kRemoteWritten,
                    [&](const stats::EngineFacts& engine) { return engine.machine == link.from; }));
     }
@@ -116,31 +115,6 @@ std::vector<results::TransferFacts> TransfersOf(
 
 namespace {
 
-// By the address alone, for a pair that preflight did not measure.
-PathBytes ByAddress(const JobRun& run, const std::string& machine,
-                    const std::map<std::string, double>& sent) {
-  PathBytes bytes{NotMeasured{"no RDMA counters on this machine"},
-                  NotMeasured{"no counters of the network device that carries the pool's address"}};
-  for (const spec::MachineSpec& spec : run.job->pool.machines) {
-    if (spec.name != machine) continue;
-    for (const std::string& device : spec.rdma_devices) {
-      auto found = sent.find("rdma:" + device.substr(0, device.find(':')));
-      if (found != sent.end()) bytes.rdma = bytes.rdma.value_or(0) + found->second;
-    }
-  }
-  auto address = run.plan->addresses.find(machine);
-  auto facts = run.facts.find(machine);
-  if (address == run.plan->addresses.end() || facts == run.facts.end()) return bytes;
-  for (const v1::Nic& nic : facts->second.nics()) {
-    const bool carries =
-        nic.address() == address->second ||
-        std::find(nic.addresses().begin(), nic.addresses().end(), address->second) != nic.addresses().end();
-    auto found = sent.find("net:" + nic.name());
-    if (carries && found != sent.end()) bytes.tcp = found->second;
-  }
-  return bytes;
-}
-
 Measured<double> Part(const Measured<double>& bytes, double share) {
   if (!bytes.has_value()) return bytes;
   return *bytes * share;
@@ -148,11 +122,20 @@ Measured<double> Part(const Measured<double>& bytes, double share) {
 
 }  // namespace
 
-std::vector<stats::PathEvidence> PathsOf(const JobRun& run,
-                                         const std::vector<results::TransferFacts>& transfers,
-                                         const SampleFacts& samples, bool simulated) {
+double ShareOfSender(const std::vector<TransferFacts>& transfers, const TransferFacts& transfer) {
+  double all = 0;
+  for (const TransferFacts& other : transfers) {
+    if (other.from == transfer.from) all += other.bytes.value_or(0);
+  }
+  return transfer.bytes.has_value() && all > 0 ? *transfer.bytes / all : 1;
+}
+
+std::vector<stats::PathEvidence> PathsOf(const std::vector<TransferFacts>& transfers,
+                                         const SampleFacts& samples,
+                                         const std::map<std::string, PathCalibration>& calibrations,
+                                         const SentBytes& otherwise, bool simulated) {
   std::vector<stats::PathEvidence> paths;
-  for (const results::TransferFacts& transfer : transfers) {
+  for (const TransferFacts& transfer : transfers) {
     stats::PathEvidence path;
     path.from = transfer.from;
     path.to = transfer.to;
@@ -162,21 +145,12 @@ std::vector<stats::PathEvidence> PathsOf(const JobRun& run,
     path.rdma_bytes = NotMeasured{"no network counters of " + transfer.from};
     path.tcp_bytes = path.rdma_bytes;
     if (auto sent = samples.sent_by_device.find(transfer.from); sent != samples.sent_by_device.end()) {
-      auto calibration = run.calibrations.find(transfer.from);
-      const PathBytes bytes = calibration != run.calibrations.end() && !calibration->second.tcp.empty()
+      auto calibration = calibrations.find(transfer.from);
+      const PathBytes bytes = calibration != calibrations.end() && !calibration->second.tcp.empty()
                                   ? ReadThrough(calibration->second, sent->second)
-                                  : ByAddress(run, transfer.from, sent->second);
-      // The sender's cards count what went to all its peers: each pair gets the part that its KV is of all
-      // KV.
-      double all = 0;
-      for (const results::TransferFacts& other : transfers) {
-        if (other.from == transfer.from) all += other.bytes.value_or(0);
-      }
-      const double share = transfer.bytes.has_value() && all > 0 ? *transfer.bytes / all : 1;
+                                  : otherwise(transfer.from, sent->second);
+      const double share = ShareOfSender(transfers, transfer);
       path.rdma_bytes = Part(bytes.rdma, share);
-      // No card that speaks RDMA: nothing went over it.
-      auto facts = run.facts.find(transfer.from);
-      if (facts != run.facts.end() && facts->second.rdma_ports().empty()) path.rdma_bytes = 0.0;
       path.tcp_bytes = Part(bytes.tcp, share);
     }
     paths.push_back(std::move(path));
@@ -184,4 +158,4 @@ std::vector<stats::PathEvidence> PathsOf(const JobRun& run,
   return paths;
 }
 
-}  // namespace poolmark::controller
+}  // namespace poolmark::results

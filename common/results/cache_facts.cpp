@@ -1,4 +1,4 @@
-#include "controller/steps/cache_facts.h"
+#include "common/results/cache_facts.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/results/sample_readings.h"
 
-namespace poolmark::controller {
+namespace poolmark::results {
 namespace {
 
 constexpr double kWhole = 0.95;  // of a window: less is told
@@ -19,10 +19,10 @@ constexpr std::string_view kUsage[] = {"vllm:kv_cache_usage_perc", "vllm:gpu_cac
                                        "sglang:token_usage", "llamacpp:kv_cache_usage_ratio",
                                        "trtllm_kv_cache_utilization"};
 
-std::vector<const results::SampleSeries*> UsageOf(const results::SampleLog& log, const std::string& source) {
-  std::vector<const results::SampleSeries*> out;
+std::vector<const SampleSeries*> UsageOf(const SampleLog& log, const std::string& source) {
+  std::vector<const SampleSeries*> out;
   for (const std::string_view name : kUsage) {
-    for (const results::SampleSeries& series : log.series) {
+    for (const SampleSeries& series : log.series) {
       if (series.source == source && series.name == name) out.push_back(&series);
     }
     if (!out.empty()) break;
@@ -32,7 +32,7 @@ std::vector<const results::SampleSeries*> UsageOf(const results::SampleLog& log,
 
 // The rank whose own cache a series is of: engines that are copies of each other ("data parallel") keep one
 // each, the parts of one engine ("tensor parallel") show the same one.
-std::string RankOf(const results::SampleSeries& series) {
+std::string RankOf(const SampleSeries& series) {
   for (const char* label : {"engine", "dp_rank"}) {
     if (const auto found = series.labels.find(label); found != series.labels.end()) return found->second;
   }
@@ -46,10 +46,9 @@ double Total(const std::map<std::string, double>& by_rank) {
 }
 
 // The last readings of a gauge of this source, all ranks together; nothing without one.
-std::optional<double> LastOf(const results::SampleLog& log, const std::string& source,
-                             std::string_view name) {
+std::optional<double> LastOf(const SampleLog& log, const std::string& source, std::string_view name) {
   std::map<std::string, double> by_rank;
-  for (const results::SampleSeries& series : log.series) {
+  for (const SampleSeries& series : log.series) {
     if (series.source != source || series.name != name) continue;
     auto values = log.values.find(series.id);
     if (values == log.values.end() || values->second.empty()) continue;
@@ -64,11 +63,10 @@ std::optional<double> LastOf(const results::SampleLog& log, const std::string& s
 // vLLM says its cache's size in labels of one gauge (vllm:cache_config_info), SGLang and TensorRT-LLM in
 // gauges; llama.cpp holds as many tokens as its context, which is in its command line.
 // `through`: the series that said it.
-Measured<double> CapacityOf(const results::SampleLog& log, const PlannedProcess& process,
-                            std::string* through) {
-  const std::string& source = process.spec.id();
+Measured<double> CapacityOf(const SampleLog& log, const PlanProcess& process, std::string* through) {
+  const std::string& source = process.id;
   std::map<std::string, double> by_rank;
-  for (const results::SampleSeries& series : log.series) {
+  for (const SampleSeries& series : log.series) {
     if (series.source != source || !series.name.ends_with("cache_config_info")) continue;
     auto number = [&](const char* label, double* out) {
       auto found = series.labels.find(label);
@@ -92,10 +90,10 @@ Measured<double> CapacityOf(const results::SampleLog& log, const PlannedProcess&
   if (blocks && block && *blocks * *block > 0) return *blocks * *block;
   through->clear();
   if (process.dialect == "llama-cpp") {
-    for (int i = 0; i + 1 < process.spec.argv_size(); ++i) {
+    for (size_t i = 0; i + 1 < process.argv.size(); ++i) {
       double tokens = 0;
-      const bool context = process.spec.argv(i) == "--ctx-size" || process.spec.argv(i) == "-c";
-      if (context && absl::SimpleAtod(process.spec.argv(i + 1), &tokens) && tokens > 0) return tokens;
+      const bool context = process.argv[i] == "--ctx-size" || process.argv[i] == "-c";
+      if (context && absl::SimpleAtod(process.argv[i + 1], &tokens) && tokens > 0) return tokens;
     }
   }
   return NotMeasured{"not exposed by this engine"};
@@ -103,25 +101,27 @@ Measured<double> CapacityOf(const results::SampleLog& log, const PlannedProcess&
 
 }  // namespace
 
-results::CacheFacts UnreadCache(const PlannedProcess& process, const std::string& why) {
-  results::CacheFacts cache;
-  cache.process = process.spec.id();
+CacheFacts UnreadCache(const PlanProcess& process, const std::string& why) {
+  CacheFacts cache;
+  cache.process = process.id;
   cache.machine = process.machine;
   cache.capacity_tokens = cache.usage_mean = cache.usage_peak = NotMeasured{why};
   return cache;
 }
 
-results::CacheFacts CacheFactsOf(const results::SampleLog& log, const PlannedProcess& process,
-                                 Nanoseconds from, Nanoseconds to, std::vector<std::string>* notes) {
-  results::CacheFacts cache = UnreadCache(process, "not exposed by this engine");
-  cache.capacity_tokens = CapacityOf(log, process, &cache.capacity_series);
-  const auto usage = UsageOf(log, process.spec.id());
+CacheFacts CacheFactsOf(const SampleLog& log, const PlanProcess& process, Nanoseconds from, Nanoseconds to,
+                        std::vector<std::string>* notes) {
+  CacheFacts cache = UnreadCache(process, "not exposed by this engine");
+  std::string through;
+  cache.capacity_tokens = CapacityOf(log, process, &through);
+  cache.capacity_series = through;
+  const auto usage = UsageOf(log, process.id);
   if (usage.empty()) return cache;
   cache.series = usage.front()->name;
   // Several of one name are ranks: copies of one cache, or caches of the same size.
   double mean = 0, peak = 0, covered = 0;
-  for (const results::SampleSeries* series : usage) {
-    const auto level = results::LevelIn(log, *series, from, to);
+  for (const SampleSeries* series : usage) {
+    const auto level = LevelIn(log, *series, from, to);
     if (!level.has_value()) {
       cache.usage_mean = cache.usage_peak = NotMeasured{level.reason()};
       return cache;
@@ -140,4 +140,4 @@ results::CacheFacts CacheFactsOf(const results::SampleLog& log, const PlannedPro
   return cache;
 }
 
-}  // namespace poolmark::controller
+}  // namespace poolmark::results

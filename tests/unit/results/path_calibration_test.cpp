@@ -1,10 +1,10 @@
 // Counters that see RDMA, TCP or both, as drivers differ.
-#include "controller/steps/calibration.h"
+#include "common/results/path_calibration.h"
 
 #include <catch2/catch.hpp>
 
 using namespace poolmark;
-using namespace poolmark::controller;
+using namespace poolmark::results;
 
 TEST_CASE("an interface that leaves RDMA out, as mlx5's does", "[J1]") {
   const PathCalibration card{{{"net:eth0", 1.0044}, {"net:lo", 0.0}, {"rdma:mlx5_0", 0.0}},

@@ -5,10 +5,12 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
 
 #include "common/base/measured.h"
+#include "common/results/cycle_files.h"
 
-namespace poolmark::controller {
+namespace poolmark::results {
 
 // Of one sending machine: "net:<interface>" or "rdma:<device>" -> bytes counted for one byte of payload.
 struct PathCalibration {
@@ -19,6 +21,11 @@ struct PathCalibration {
 // Ratios of one run; empty when the tool told no payload.
 std::map<std::string, double> Ratios(const std::map<std::string, double>& counted, double payload_bytes);
 
+// From preflight.json: by sending machine, and the line rate by "from" and "to". Of an RDMA path both lines
+// are there, TCP first: the rate is that of the path.
+std::map<std::string, PathCalibration> CalibrationsOf(const PreflightRecord& preflight);
+std::map<std::pair<std::string, std::string>, double> LineRatesOf(const PreflightRecord& preflight);
+
 struct PathBytes {
   Measured<double> rdma, tcp;
 };
@@ -27,4 +34,4 @@ struct PathBytes {
 // counts those too.
 PathBytes ReadThrough(const PathCalibration& calibration, const std::map<std::string, double>& counted);
 
-}  // namespace poolmark::controller
+}  // namespace poolmark::results

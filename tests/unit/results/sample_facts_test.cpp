@@ -1,17 +1,17 @@
 // From the samples of a machine to what a repeat's figures rest on: its engine's counters and cache, its
 // power.
-#include "controller/steps/sample_facts.h"
+#include "common/results/sample_facts.h"
 
 #include <catch2/catch.hpp>
 
 #include "common/base/files.h"
 #include "common/results/compute.h"
 #include "common/results/samples.h"
-#include "controller/steps/transfers.h"
+#include "common/results/transfers.h"
 #include "tests/support/temp_dir.h"
 
 using namespace poolmark;
-using namespace poolmark::controller;
+using namespace poolmark::results;
 
 namespace {
 
@@ -19,11 +19,11 @@ Nanoseconds S(double seconds) {
   return Nanoseconds(static_cast<int64_t>(seconds * 1e9));
 }
 
-StackPlan OneEngine() {
-  StackPlan stack;
-  PlannedProcess engine;
-  engine.spec.set_id("s.engine-n0");
-  engine.role = spec::Role::kEngine;
+PlanStack OneEngine() {
+  PlanStack stack;
+  PlanProcess engine;
+  engine.id = "s.engine-n0";
+  engine.role = "engine";
   engine.machine = "n0";
   engine.dialect = "sglang";
   stack.processes.push_back(engine);
@@ -174,7 +174,7 @@ TEST_CASE("the names that said how much a cache holds are kept", "[E7]") {
   CHECK(trtllm.capacity_series == "trtllm_kv_cache_max_blocks, trtllm_kv_cache_tokens_per_block");
   const auto half = read({{"trtllm_kv_cache_max_blocks", 100}});
   CHECK_FALSE(half.capacity_tokens.has_value());
-  CHECK(half.capacity_series.empty());
+  CHECK(half.capacity_series == "");
 }
 
 TEST_CASE("every data-parallel rank holds a cache of its own, every copy of one counts once", "[E7]") {
@@ -203,10 +203,10 @@ TEST_CASE("every data-parallel rank holds a cache of its own, every copy of one 
 }
 
 TEST_CASE("bytes of KV that not every engine counted are not measured", "[E6]") {
-  StackPlan stack = OneEngine();
-  PlannedProcess store;
-  store.spec.set_id("s.store-n1");
-  store.role = spec::Role::kStore;
+  PlanStack stack = OneEngine();
+  PlanProcess store;
+  store.id = "s.store-n1";
+  store.role = "store";
   store.machine = "n1";
   stack.processes.push_back(store);
   stack.links.push_back({"n1", "n0", "tcp"});
