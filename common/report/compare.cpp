@@ -10,6 +10,7 @@
 #include "common/report/charts.h"
 #include "common/report/command_lines.h"
 #include "common/report/format.h"
+#include "common/report/sections.h"
 #include "common/results/comparisons.h"
 #include "common/results/summarize.h"
 #include "common/workload/spec.h"
@@ -344,6 +345,18 @@ bool JobComparison::refused() const {
   return std::any_of(unlike.begin(), unlike.end(), [](const Unlike& one) { return one.refuses; });
 }
 
+bool IsMarked(const JobComparison& comparison, size_t index) {
+  const results::SummaryComparison& whole = comparison.comparisons[index];
+  for (const auto& [job, name] :
+       {std::pair{size_t{0}, &whole.baseline}, {comparison.candidate_jobs[index], &whole.candidate}}) {
+    // Its points are called by the stack alone.
+    results::SummaryComparison one = whole;
+    one.baseline = one.candidate = name->substr(comparison.jobs[job].job_id.size() + 1);
+    if (IsMarked(comparison.jobs[job].points, one)) return true;
+  }
+  return false;
+}
+
 Result<JobComparison> CompareDirectories(const std::vector<std::string>& directories,
                                          const CompareOptions& options) {
   if (directories.size() < 2)
@@ -396,6 +409,13 @@ Result<JobComparison> CompareDirectories(const std::vector<std::string>& directo
   if (out.refused()) {
     out.comparisons.clear();
     out.candidate_jobs.clear();
+  }
+  for (size_t i = 0; i < out.comparisons.size(); ++i) {
+    if (!IsMarked(out, i)) continue;
+    out.notes.push_back(
+        "* a mean of this change includes the load generator's own delay: its machine was too slow for the "
+        "load.");
+    break;
   }
   out.notes.push_back(
       "The jobs ran at different times: changes of the machines between them are in the comparison. Stacks "

@@ -40,6 +40,9 @@ struct CompareOptions {
   bool allow_machines = false;  // other machines, GPUs or networks may differ
 };
 
+// Whether a mean of `comparisons[index]` includes the load generator's own delay.
+bool IsMarked(const JobComparison& comparison, size_t index);
+
 // An error when a directory cannot be read; what differs is data.
 Result<JobComparison> CompareDirectories(const std::vector<std::string>& directories,
                                          const CompareOptions& options);

@@ -22,9 +22,11 @@ std::string ComparisonText(const JobComparison& comparison) {
   if (comparison.refused()) return out + "refused: the results cannot be compared\n";
   std::vector<std::vector<std::string>> rows = {
       {"point", "figure", "first", "other", "change", "95 %", "verdict"}};
-  for (const auto& one : comparison.comparisons) {
+  for (size_t i = 0; i < comparison.comparisons.size(); ++i) {
+    const auto& one = comparison.comparisons[i];
     if (one.pairs == 0) continue;
-    rows.push_back({one.candidate + " " + one.workload + "-" + one.level, results::TitleOf(one.figure),
+    rows.push_back({one.candidate + " " + one.workload + "-" + one.level,
+                    results::TitleOf(one.figure) + (IsMarked(comparison, i) ? " *" : ""),
                     FormatValue(one.baseline_mean, results::UnitOf(one.figure)),
                     FormatValue(one.candidate_mean, results::UnitOf(one.figure)),
                     FormatValue(one.relative, "share"),

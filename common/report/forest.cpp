@@ -88,6 +88,7 @@ std::string Forest(const std::string& label, const ComparisonList& all, const Fo
   std::vector<std::vector<std::string>> cells;
   for (const SummaryComparison* one : rows) {
     std::vector<std::string> row = {EscapeHtml(results::TitleOf(one->figure))};
+    if (options.points != nullptr && IsMarked(*options.points, *one)) row.back() += " *";
     if (options.full)
       row.back() +=
           std::string(" <small>") + (one->lower_is_better ? "lower" : "higher") + " is better</small>";

@@ -13,6 +13,8 @@ using ComparisonList = std::vector<const results::SummaryComparison*>;
 struct ForestOptions {
   bool level = false;  // a column with the load level
   bool full = false;   // both means, pairs, and the median of paired turns beside the change
+  // Of both sides: changes of figures that include the load generator's own delay get a `*`.
+  const std::vector<results::SummaryPoint>* points = nullptr;
 };
 // Comparisons without a pair are left out; "" when none is left.
 std::string Forest(const std::string& label, const ComparisonList& rows, const ForestOptions& options);

@@ -142,7 +142,7 @@ std::string HeadlineChanges(const std::string& workload, const SummaryFile& summ
                 [](const auto* a, const auto* b) { return LevelBefore(a->level, b->level); });
     }
     const std::string title = candidate + " against " + list.front()->baseline;
-    const std::string table = Forest(title + ", " + workload, list, {true, false});
+    const std::string table = Forest(title + ", " + workload, list, {true, false, &summary.points});
     if (table.empty()) continue;
     out += "<h4>" + EscapeHtml(title) + "</h4><p class=\"soft\">" + VerdictCounts(list) +
            " <span class=\"wide\">The dot is the change, the bar its 95 % interval over pairs of repeats; "

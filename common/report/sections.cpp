@@ -125,6 +125,14 @@ bool IsMarked(const SummaryPoint& point, const std::string& figure) {
   return false;
 }
 
+bool IsMarked(const std::vector<SummaryPoint>& points, const results::SummaryComparison& one) {
+  return std::any_of(points.begin(), points.end(), [&](const SummaryPoint& point) {
+    return point.point.workload == one.workload && point.point.level == one.level &&
+           (point.point.stack == one.baseline || point.point.stack == one.candidate) &&
+           IsMarked(point, one.figure);
+  });
+}
+
 std::string PointTable(const SummaryPoint& point) {
   std::vector<std::string> head = {"Measure", point.diagnostic ? "Diagnostic" : "Mean ± 95 %",
                                    "Repeats that count"};
@@ -171,6 +179,11 @@ std::string ComparisonSection(const results::SummaryFile& summary) {
       "interval lies within ±5 % (the shaded stretch). <em>Underpowered</em>: too few repeats to tell. "
       "Paired "
       "turns compare the same turn of the same session in both.</p>";
+  if (std::any_of(summary.comparisons.begin(), summary.comparisons.end(),
+                  [&](const auto& one) { return IsMarked(summary.points, one); }))
+    out +=
+        "<p class=\"soft\">* a mean of this change includes the load generator's own delay: its machine was "
+        "too slow for the load.</p>";
   using Group = std::tuple<std::string, std::string, std::string>;  // candidate, workload, level
   std::map<Group, ComparisonList> groups;
   std::vector<Group> order;
@@ -188,7 +201,7 @@ std::string ComparisonSection(const results::SummaryFile& summary) {
     const ComparisonList& list = groups.at(group);
     const std::string title =
         candidate + " against " + list.front()->baseline + ": " + workload + ", " + LevelTitle(level);
-    const std::string table = Forest("Comparison of " + title, list, {false, true});
+    const std::string table = Forest("Comparison of " + title, list, {false, true, &summary.points});
     out += "<details><summary>" + EscapeHtml(title) + " <small>" +
            EscapeHtml(table.empty() ? "no pair of valid repeats" : VerdictCounts(list)) +
            "</small></summary>" +

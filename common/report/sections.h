@@ -21,6 +21,8 @@ std::string Table(const std::string& label, const std::vector<std::string>& head
 
 // Whether the figure includes the load generator's own delay: `*` in tables.
 bool IsMarked(const results::SummaryPoint& point, const std::string& figure);
+// Whether a mean of the comparison is such a figure.
+bool IsMarked(const std::vector<results::SummaryPoint>& points, const results::SummaryComparison& one);
 std::string PointTable(const results::SummaryPoint& point);
 std::string ComparisonSection(const results::SummaryFile& summary);
 // Nothing where no stack compresses KV.

@@ -105,7 +105,8 @@ std::string ReportText(const Recomputed& job) {
     if (one.figure != "ttft_p50_seconds" && one.figure != "ttft_p99_seconds" &&
         one.figure != "output_tokens_per_second" && one.figure != "reused")
       continue;
-    rows.push_back({one.candidate + " " + one.workload + "-" + one.level, results::TitleOf(one.figure),
+    rows.push_back({one.candidate + " " + one.workload + "-" + one.level,
+                    results::TitleOf(one.figure) + (IsMarked(summary.points, one) ? " *" : ""),
                     (one.relative.value_or(0) > 0 ? "+" : "") + FormatValue(one.relative, "share"),
                     one.verdict + (one.repeats_needed
                                        ? " (" + std::to_string(*one.repeats_needed) + " repeats would tell)"

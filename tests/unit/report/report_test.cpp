@@ -11,6 +11,7 @@
 #include "common/report/sections.h"
 #include "common/report/text.h"
 #include "common/results/cycle_files.h"
+#include "common/results/figures.h"
 #include "common/results/layout.h"
 #include "common/results/sums.h"
 #include "tests/support/temp_dir.h"
@@ -252,6 +253,14 @@ TEST_CASE("goodput under other limits of the same name is not compared", "[M26][
   CHECK_THAT(ComparisonText(*out), Catch::Contains("limits of ") && Catch::Contains("TTFT 11.0 ms"));
 }
 
+namespace {
+const results::SummaryPoint* Marked(const std::vector<results::SummaryPoint>& points) {
+  for (const auto& point : points)
+    if (point.client_limited) return &point;
+  return nullptr;
+}
+}  // namespace
+
 TEST_CASE("figures that include the load generator's own delay are marked", "[H8]") {
   TempDir dir;
   test::WriteExample(dir.path());
@@ -268,6 +277,34 @@ TEST_CASE("figures that include the load generator's own delay are marked", "[H8
     CHECK(IsMarked(point, "ttft_p50_seconds") == point.client_limited);
     CHECK_FALSE(IsMarked(point, "output_tokens_per_second"));
   }
+  // A change is marked where one of its two means is, and the throughput's is not.
+  const std::string own_delay = "* a mean of this change includes the load generator's own delay";
+  CHECK_THAT(page, Catch::Contains(own_delay));
+  size_t marked = 0;
+  for (const auto& one : job.summary.comparisons) {
+    CHECK(IsMarked(job.summary.points, one) == IsMarked(*Marked(job.summary.points), one.figure));
+    marked += IsMarked(job.summary.points, one);
+  }
+  CHECK(marked > 0);
+  CHECK(marked < job.summary.comparisons.size());
+  TempDir other;
+  test::WriteExample(other.path());
+  const auto compared = CompareDirectories({other.path(), dir.path()}, {});
+  REQUIRE(compared.ok());
+  REQUIRE_FALSE(compared->refused());
+  for (size_t i = 0; i < compared->comparisons.size(); ++i) {
+    const auto& one = compared->comparisons[i];
+    INFO(one.candidate << " " << one.figure);
+    CHECK(IsMarked(*compared, i) ==
+          (one.candidate.ends_with(":cand") && one.figure.find("tokens_per_second") == std::string::npos &&
+           IsMarked(*Marked(job.summary.points), one.figure)));
+  }
+  CHECK_THAT(ComparisonText(*compared), Catch::Contains("note: " + own_delay) &&
+                                            Catch::Contains(results::TitleOf("ttft_p50_seconds") + " *"));
+  CHECK_THAT(ComparisonPage(*compared), Catch::Contains(own_delay));
+  const auto clean = CompareDirectories({other.path(), other.path()}, {});
+  REQUIRE(clean.ok());
+  CHECK_THAT(ComparisonText(*clean), !Catch::Contains("own delay"));
   // load.json of that repeat says that it was fast enough.
   CHECK_THAT(ReportText(job), Catch::Contains("facts.client_limited"));
 }
