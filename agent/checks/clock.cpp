@@ -1,12 +1,9 @@
 // The machine's own view of its clock. The pool-wide offset is measured over the agent link and judged by the
 // controller (decision M9); this check gives the reason when it is off.
-#include <cerrno>
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "agent/checks/clock_state.h"
 #include "agent/checks/each.h"
+#include "agent/facts/clock_state.h"
 
 namespace poolmark::agent {
 
@@ -15,20 +12,7 @@ Finding CheckClock(const v1::CheckPlan&, const CheckContext& context) {
   finding.expected =
       "a synchronised clock (the offset from the head is measured by the controller: at most 100 ms)";
   finding.hint = "run an NTP client such as chrony against one source for the whole pool";
-  std::optional<ClockState> state;
-  if (context.facts.spawner != nullptr) {
-    const Command command{{"chronyc", "-c", "tracking"}, {}};
-    const auto output = RunCommand(*context.facts.spawner, command, std::chrono::seconds(5));
-    if (output.ok() && output->ok()) state = ParseChronyTracking(output->out);
-    if (output.ok())
-      finding.evidence = output->ok() ? absl::StrCat("chronyc: ", output->out) : Describe(command, *output);
-  }
-  if (!state && context.facts.root == "/") {
-    state = ReadKernelClock();
-    if (!state)
-      absl::StrAppend(&finding.evidence, finding.evidence.empty() ? "" : "; ",
-                      "adjtimex: ", std::strerror(errno));
-  }
+  const auto state = ReadClock(context.facts.spawner, context.facts.root, &finding.evidence);
   if (!state) {
     finding.outcome = v1::OUTCOME_NOT_MEASURED;
     finding.observed = "neither chrony nor the kernel says whether the clock is synchronised";

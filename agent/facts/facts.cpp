@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "agent/facts/clock_state.h"
 #include "agent/facts/drives.h"
 #include "agent/facts/gpus.h"
 #include "agent/facts/network.h"
@@ -80,6 +81,18 @@ void FillGpus(const FactsContext& context, v1::Facts* facts, std::vector<std::st
   }
 }
 
+void FillClock(const FactsContext& context, v1::Facts* facts, std::vector<std::string>* notes) {
+  std::string evidence;
+  const auto state = ReadClock(context.spawner, context.root, &evidence);
+  if (!state)
+    return Note(notes, absl::StrCat("clock: neither chrony nor the kernel tells of it; ", evidence));
+  v1::ClockState* clock = facts->mutable_clock();
+  clock->set_source(state->source);
+  clock->set_synchronised(state->synchronised);
+  clock->set_follows_itself(state->local_source);
+  if (state->bound_seconds) clock->set_bound_ns(static_cast<int64_t>(*state->bound_seconds * 1e9));
+}
+
 void FillNetwork(const FactsContext& context, v1::Facts* facts) {
   for (const NicInfo& info :
        ReadNics(context.root, context.addresses ? context.addresses() : ReadAddresses())) {
@@ -135,6 +148,7 @@ v1::Facts ReadFacts(const FactsContext& context, std::vector<std::string>* notes
   v1::Facts facts;
   FillSystem(context.root, &facts, notes);
   FillGpus(context, &facts, notes);
+  FillClock(context, &facts, notes);
   FillNetwork(context, &facts);
   for (const DriveInfo& info : ReadDrives(context.root)) {
     v1::Drive* drive = facts.add_drives();

@@ -179,7 +179,9 @@ void AddMachines(CLI::App& app, int& exit_code) {
   CLI::App* machines = app.add_subcommand("machines", "Machines of the cluster");
   machines->alias("nodes");
   machines->add_flag("--all", options->all, "Also those whose certificate was withdrawn (machine revoke)");
-  machines->add_flag("--facts", options->facts, "With everything known about each (json, jsonl)");
+  machines->add_flag(
+      "--facts", options->facts,
+      "With what its agent found: CPUs, memory, RDMA ports and clock; in json and jsonl everything");
   AddRemote(machines, &options->remote);
   machines->callback([options, &exit_code] { exit_code = RunMachines(*options); });
 

@@ -200,6 +200,21 @@ Json FactsJson(const v1::Facts& facts) {
   Json tools = Json::array();
   for (const auto& tool : facts.tools())
     tools.push_back({{"name", tool.name()}, {"version", tool.version()}, {"path", tool.path()}});
+  Json drives = Json::array();
+  for (const auto& drive : facts.drives()) {
+    drives.push_back({{"name", drive.name()},
+                      {"model", drive.model()},
+                      {"size_bytes", drive.size_bytes()},
+                      {"rotational", drive.rotational()}});
+  }
+  Json clock;
+  if (facts.has_clock()) {
+    const v1::ClockState& state = facts.clock();
+    clock = {{"source", state.source()},
+             {"synchronised", state.synchronised()},
+             {"bound_seconds", state.has_bound_ns() ? Seconds(state.bound_ns()) : Json()},
+             {"follows_itself", state.follows_itself()}};
+  }
   Json executables = Json::array();
   for (const auto& name : facts.executables()) executables.push_back(name);
   return {{"hostname", facts.hostname()},
@@ -213,10 +228,14 @@ Json FactsJson(const v1::Facts& facts) {
           {"memory_available_bytes", facts.memory_available_bytes()},
           {"memory_lockable_bytes",
            facts.has_memory_lockable_bytes() ? Json(facts.memory_lockable_bytes()) : Json()},
+          {"memlock_limit_bytes", facts.has_memlock_bytes() ? Json(facts.memlock_bytes()) : Json()},
+          {"open_files_limit", facts.has_nofile() ? Json(facts.nofile()) : Json()},
+          {"clock", clock},
           {"gpus", gpus},
           {"gpu_tool", facts.gpu_tool()},
           {"nics", nics},
           {"rdma_ports", rdma},
+          {"drives", drives},
           {"containment", facts.containment()},
           {"tools", tools},
           {"executables", executables},
@@ -237,7 +256,9 @@ Json MachineJson(const v1::Machine& machine) {
       {"clock_offset_seconds", machine.has_clock_offset_ns() ? Seconds(machine.clock_offset_ns()) : Json()},
       {"clock_uncertainty_seconds",
        machine.has_clock_uncertainty_ns() ? Seconds(machine.clock_uncertainty_ns()) : Json()},
-      {"certificate_expires", Time(machine.certificate_expires_wall_ns())}};
+      {"certificate_expires", Time(machine.certificate_expires_wall_ns())},
+      {"gpus", machine.gpus()},
+      {"gpu_model", machine.gpu_model()}};
   if (machine.has_facts()) json["facts"] = FactsJson(machine.facts());
   return json;
 }

@@ -12,6 +12,7 @@
 #include "controller/api/job_logs.h"
 #include "controller/api/result_files.h"
 #include "controller/ca/enroll_service.h"
+#include "controller/runner/request_limits.h"
 #include "controller/runner/results_writer.h"
 #include "controller/runner/validated.h"
 
@@ -22,6 +23,8 @@ using rpc::ToGrpc;
 
 constexpr uint32_t kDefaultPage = 100;
 constexpr uint32_t kMaxPage = 1000;
+// A message holds 4 MiB; what is added to each entry of a page goes on top.
+constexpr size_t kMaxPageBytes = 2u << 20;
 constexpr Nanoseconds kClosing = std::chrono::seconds(5);
 
 // Runs the body that gives a Status; every handler is one of these.
@@ -37,6 +40,7 @@ template <class Request, class Response, class Make>
 Status Once(Store* store, const Request& request, Response* response, Make make,
             const std::string& scope = "") {
   if (request.request_id().empty()) return make();
+  POOLMARK_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   Request body = request;
   body.clear_request_id();
   const std::string digest = Sha256Hex(absl::StrCat(Request::descriptor()->full_name(), "\n", scope,
@@ -163,7 +167,8 @@ grpc::Status ControllerServiceImpl::ListJobs(grpc::ServerContext*, const v1::Lis
       states.push_back(static_cast<v1::JobState>(state));
     }
     const uint32_t size = request->page_size() == 0 ? kDefaultPage : std::min(request->page_size(), kMaxPage);
-    POOLMARK_ASSIGN_OR_RETURN(Store::Page page, environment_.store->List(states, before, size));
+    POOLMARK_ASSIGN_OR_RETURN(Store::Page page,
+                              environment_.store->List(states, before, size, kMaxPageBytes));
     for (v1::Job& job : page.jobs) *response->add_jobs() = std::move(job);
     if (page.next != 0) response->set_next_page_token(absl::StrCat(page.next));
     return absl::OkStatus();
@@ -224,7 +229,11 @@ grpc::Status ControllerServiceImpl::ListResultFiles(grpc::ServerContext*,
 grpc::Status ControllerServiceImpl::ListMachines(grpc::ServerContext*, const v1::ListMachinesRequest* request,
                                                  v1::ListMachinesResponse* response) {
   const auto ends = authority_.MachineEnds();
-  for (v1::Machine& machine : environment_.registry->List(request->with_facts())) {
+  const uint32_t size = request->page_size() == 0 ? kMaxPage : std::min(request->page_size(), kMaxPage);
+  Registry::Page page =
+      environment_.registry->ListPage(request->with_facts(), request->page_token(), size, kMaxPageBytes);
+  response->set_next_page_token(page.next);
+  for (v1::Machine& machine : page.machines) {
     auto end = ends->find(machine.name());
     if (end != ends->end()) machine.set_certificate_expires_wall_ns(end->second.count());
     *response->add_machines() = std::move(machine);
@@ -239,6 +248,11 @@ grpc::Status ControllerServiceImpl::SetMachineState(grpc::ServerContext* context
     POOLMARK_ASSIGN_OR_RETURN(rpc::Identity caller, rpc::CallerOf(*context));
     const bool revoke = request->action() == v1::MACHINE_ACTION_REVOKE;
     if (revoke) POOLMARK_RETURN_IF_ERROR(rpc::MayRevoke(caller));
+    if (request->reason().size() > kMaxReason)
+      return InvalidInput(
+          "reason",
+          absl::StrCat("it has ", request->reason().size(), " bytes, at most ", kMaxReason, " are allowed"),
+          "shorten it");
     return Once(environment_.store, *request, response, [&]() -> Status {
       POOLMARK_ASSIGN_OR_RETURN(
           *response->mutable_machine(),

@@ -25,6 +25,7 @@ std::string Durable(const v1::RegisterRequest& registration) {
   copy.mutable_facts()->clear_work_dir_free_bytes();
   for (v1::Disk& disk : *copy.mutable_facts()->mutable_disks()) disk.clear_free_bytes();
   copy.mutable_facts()->clear_used_ports();
+  copy.mutable_facts()->clear_clock();
   return copy.SerializeAsString();
 }
 

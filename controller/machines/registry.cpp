@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
-#include "common/base/time_format.h"
 #include "controller/jobs/epochs.h"
 #include "controller/machines/unknown_machine.h"
 
@@ -12,6 +11,21 @@ namespace poolmark::controller {
 namespace {
 
 constexpr Nanoseconds kTickGap = std::chrono::seconds(3);
+
+// Agents keep the runs of one day.
+constexpr int kMaxHeld = 5000;
+constexpr size_t kMaxHeldBytes = 1u << 20;
+
+// What an agent may say of itself: everything of it is kept in memory and shown in lists.
+Status CheckHeld(const std::string& machine, const google::protobuf::RepeatedPtrField<v1::HeldJob>& held) {
+  size_t bytes = 0;
+  for (const v1::HeldJob& job : held) bytes += job.ByteSizeLong();
+  if (held.size() <= kMaxHeld && bytes <= kMaxHeldBytes) return absl::OkStatus();
+  return InvalidInput(absl::StrCat("machine '", machine, "'"),
+                      absl::StrCat("its agent names ", held.size(), " runs in ", bytes, " bytes, at most ",
+                                   kMaxHeld, " in ", kMaxHeldBytes, " are taken"),
+                      "look at the runs in its state directory");
+}
 
 }  // namespace
 
@@ -46,16 +60,24 @@ Status Registry::Refresh() {
 std::vector<std::string> Registry::JudgeHeld(const std::string& machine,
                                              const google::protobuf::RepeatedPtrField<v1::HeldJob>& held) {
   std::vector<std::string> tear_down;
+  {
+    // Each message names all that it holds. What it named before is still good as a proof, but not for ever.
+    std::lock_guard lock(mutex_);
+    auto& known = machines_[machine].held;
+    if (known.size() + static_cast<size_t>(held.size()) > kMaxHeld) known.clear();
+  }
   for (const v1::HeldJob& job : held) {
     auto stored = store_->Get(job.job_id());
     const bool known = stored.ok() && stored->job.id() == job.job_id();
     bool owned = false;
-    StoredMachine copy;
+    v1::MachineState state = v1::MACHINE_STATE_READY;
+    std::string reason;
     {
       std::lock_guard lock(mutex_);
       Entry& entry = machines_[machine];
       entry.held[job.job_id()] = job;
-      copy = entry.stored;
+      state = entry.stored.state;
+      reason = entry.stored.reason;
       owned = known && entry.stored.job_id == job.job_id() && !IsTerminal(stored->job.state());
     }
     if (owned) continue;  // its runner decides
@@ -63,7 +85,7 @@ std::vector<std::string> Registry::JudgeHeld(const std::string& machine,
       Log(LogLevel::kWarning, "machine.holds_unowned_job",
           {{"machine", machine}, {"job", job.job_id()}, {"known", known ? "yes" : "no"}});
       tear_down.push_back(job.job_id());
-      if (!known && store_->recovered() && copy.state == v1::MACHINE_STATE_READY) {
+      if (!known && store_->recovered() && state == v1::MACHINE_STATE_READY) {
         (void)store_->SetMachine(
             machine, v1::MACHINE_STATE_QUARANTINED,
             absl::StrCat("holds job ", job.job_id(), ", which the recovered store does not know"));
@@ -71,8 +93,8 @@ std::vector<std::string> Registry::JudgeHeld(const std::string& machine,
       continue;
     }
     // Proof of an end that no controller saw: what was quarantined for this job is clean again.
-    if (job.clean() && copy.state == v1::MACHINE_STATE_QUARANTINED &&
-        copy.reason.find(job.job_id()) != std::string::npos) {
+    if (job.clean() && state == v1::MACHINE_STATE_QUARANTINED &&
+        reason.find(job.job_id()) != std::string::npos) {
       Log(LogLevel::kInfo, "machine.proved_clean", {{"machine", machine}, {"job", job.job_id()}});
       (void)store_->SetMachine(machine, v1::MACHINE_STATE_READY, "");
     }
@@ -92,6 +114,15 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
                         absl::StrCat("agent ", request.agent_version(), " does not speak API v1"),
                         "upgrade the agent to the controller's version");
   }
+  POOLMARK_RETURN_IF_ERROR(CheckHeld(request.machine(), request.held()));
+  v1::RegisterRequest itself = request;
+  itself.clear_held();
+  if (itself.ByteSizeLong() > kMaxMachineBytes) {
+    return InvalidInput(absl::StrCat("machine '", request.machine(), "'"),
+                        absl::StrCat("its agent's facts have ", itself.ByteSizeLong(), " bytes, at most ",
+                                     kMaxMachineBytes, " are taken"),
+                        "look at its network devices, drives and open ports");
+  }
   {
     std::lock_guard lock(mutex_);
     auto found = machines_.find(request.machine());
@@ -108,8 +139,7 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
       entry.stored.name = request.machine();
       entry.stored.state = v1::MACHINE_STATE_READY;
     }
-    entry.stored.registration = request;
-    entry.stored.registration.clear_held();
+    entry.stored.registration = std::move(itself);
     if (!entry.boot_id.empty() && entry.boot_id != request.boot_id()) {
       Log(LogLevel::kWarning, "machine.rebooted", {{"machine", request.machine()}});
     }
@@ -177,6 +207,7 @@ void Registry::NoteBeat(Entry* entry, Nanoseconds now) {
 
 Result<v1::HeartbeatResponse> Registry::Heartbeat(const v1::HeartbeatRequest& request,
                                                   int64_t received_wall_ns) {
+  POOLMARK_RETURN_IF_ERROR(CheckHeld(request.machine(), request.held()));
   v1::HeartbeatResponse response;
   bool held_changed = false;
   {
@@ -228,53 +259,6 @@ Nanoseconds Registry::Interval() const {
   std::lock_guard lock(mutex_);
   return std::max<Nanoseconds>(timing_.heartbeat,
                                Nanoseconds(static_cast<int64_t>(machines_.size()) * 1'000'000'000 / 500));
-}
-
-v1::Machine Registry::Describe(const Entry& entry, bool with_facts) const {
-  v1::Machine machine;
-  machine.set_name(entry.stored.name);
-  machine.set_reason(entry.stored.reason);
-  machine.set_job_id(entry.stored.job_id);
-  machine.set_address(entry.stored.registration.address());
-  machine.set_agent_version(entry.stored.registration.agent_version());
-  const Nanoseconds silence = clock_->Steady() - entry.last_beat;
-  machine.set_last_heartbeat_age_ns(silence.count());
-  if (auto reading = entry.clock.reading()) {
-    machine.set_clock_offset_ns(reading->offset.count());
-    machine.set_clock_uncertainty_ns(reading->uncertainty.count());
-  }
-  if (with_facts) *machine.mutable_facts() = entry.facts ? *entry.facts : entry.stored.registration.facts();
-  v1::MachineState state = entry.stored.state;
-  if (state == v1::MACHINE_STATE_READY) {
-    if (entry.lost || (!entry.registered && silence > timing_.lease)) {
-      state = v1::MACHINE_STATE_LOST;
-    } else if (!entry.registered || silence > timing_.suspect) {
-      state = v1::MACHINE_STATE_SUSPECT;
-    } else if (!entry.stored.job_id.empty()) {
-      state = v1::MACHINE_STATE_BUSY;
-    }
-    if (state == v1::MACHINE_STATE_SUSPECT || state == v1::MACHINE_STATE_LOST) {
-      machine.set_reason(absl::StrCat("no heartbeat for ",
-                                      FormatDuration(std::chrono::floor<std::chrono::seconds>(silence))));
-    }
-  }
-  machine.set_state(state);
-  return machine;
-}
-
-std::vector<v1::Machine> Registry::List(bool with_facts) const {
-  std::lock_guard lock(mutex_);
-  std::vector<v1::Machine> list;
-  list.reserve(machines_.size());
-  for (const auto& [name, entry] : machines_) list.push_back(Describe(entry, with_facts));
-  return list;
-}
-
-Result<v1::Machine> Registry::Get(const std::string& name) const {
-  std::lock_guard lock(mutex_);
-  auto found = machines_.find(name);
-  if (found == machines_.end()) return UnknownMachine(name);
-  return Describe(found->second, true);
 }
 
 uint64_t Registry::epoch(const std::string& machine) const {

@@ -19,6 +19,10 @@
 
 namespace poolmark::controller {
 
+// Of what an agent says of its machine: everything is kept in memory and shown in lists. One with hundreds of
+// devices needs a tenth of it.
+inline constexpr size_t kMaxMachineBytes = 512u << 10;
+
 struct Timing {
   Nanoseconds heartbeat = std::chrono::seconds(2);
   Nanoseconds suspect = std::chrono::seconds(6);
@@ -51,6 +55,12 @@ class Registry {
   Result<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request, int64_t received_wall_ns);
 
   std::vector<v1::Machine> List(bool with_facts) const;
+  // By name, from the one behind `after` on: at most `size` machines of together about `bytes`, at least one.
+  struct Page {
+    std::vector<v1::Machine> machines;
+    std::string next;  // the next page's `after`; empty: that was the last one
+  };
+  Page ListPage(bool with_facts, const std::string& after, size_t size, size_t bytes) const;
   Result<v1::Machine> Get(const std::string& name) const;
   // drain, undrain, quarantine, clear, revoke. A revocation is an admin's: only `by_admin` takes it back, and
   // nothing else makes another state of it.

@@ -45,6 +45,9 @@ void Registry::AskFacts(const std::vector<std::string>& names, Nanoseconds withi
       auto link = Link(name);
       auto answer = link.ok() ? (*link)->GetFacts(request, late.get_token())
                               : Result<v1::GetFactsResponse>(link.status());
+      if (answer.ok() && answer->ByteSizeLong() > kMaxMachineBytes)
+        answer = InvalidInput(name, absl::StrCat("facts of ", answer->ByteSizeLong(), " bytes, at most ",
+                                                 kMaxMachineBytes, " are taken"));
       if (answer.ok()) {
         std::lock_guard entries(mutex_);
         auto entry = machines_.find(name);

@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <string>
 
-#include "agent/checks/clock_state.h"
 #include "agent/checks/fabric.h"
 #include "agent/checks/iperf3.h"
 #include "agent/checks/perftest.h"
 #include "agent/checks/secret_scan.h"
+#include "agent/facts/clock_state.h"
 #include "agent/facts/gpus.h"
 #include "agent/facts/network.h"
 #include "agent/facts/sockets.h"

@@ -4,9 +4,10 @@
 //   bench_controller_api STATE_DIR AGENTS SECONDS [CONTROLLER_PID]
 //
 // Run `poolmark-controller serve` on STATE_DIR first. Kill it and start it again meanwhile: the time from the
-// first refused beat until all are registered again is printed. Prints one JSON line at the end: registration
-// times, round trips of beats, latency of ListMachines with its P99, false losses, RSS and CPU of the
-// controller.
+// first refused beat until all are registered again is printed. Each has the facts of a machine with eight
+// GPUs. Prints one JSON line at the end: registration times, round trips of beats, latency of all pages of
+// ListMachines with its P99 (as `poolmark machines` asks, and with all facts), false losses, RSS and CPU of
+// the controller.
 #include <grpcpp/client_context.h>
 #include <grpcpp/security/credentials.h>
 
@@ -75,6 +76,94 @@ struct Shared {
   }
 };
 
+// What an agent finds on an H200 node: 8 GPUs, 8 RDMA ports, 20 network devices, 10 drives, its tools.
+const v1::Facts& BigFacts() {
+  static const v1::Facts facts = [] {
+    v1::Facts big;
+    const std::string digest(64, 'a');
+    big.set_hostname("gpu-node-0001.cluster.example");
+    big.set_boot_id("6b1c7b5e-7c55-4c0f-9a4f-0f3f6f8d2c11");
+    big.set_os("Ubuntu 24.04.2 LTS");
+    big.set_kernel("6.8.0-60-generic");
+    big.set_cpu_model("Intel(R) Xeon(R) Platinum 8480C");
+    big.set_cpus(224);
+    big.set_numa_nodes(2);
+    big.set_memory_bytes(uint64_t{2} << 40);
+    big.set_memory_available_bytes(uint64_t{1900} << 30);
+    big.set_product("DGXH200");
+    for (uint32_t i = 0; i < 8; ++i) {
+      v1::Gpu* gpu = big.add_gpus();
+      gpu->set_index(i);
+      gpu->set_vendor("nvidia");
+      gpu->set_model("NVIDIA H200");
+      gpu->set_uuid("GPU-0f8fad5b-d9cb-469f-a165-70867728950e");
+      gpu->set_memory_bytes(uint64_t{141} << 30);
+      gpu->set_driver("550.127.08");
+      gpu->set_numa_node(i / 4);
+      v1::RdmaPort* port = big.add_rdma_ports();
+      port->set_device("mlx5_" + std::to_string(i));
+      port->set_port(1);
+      port->set_state("ACTIVE");
+      port->set_link_layer("InfiniBand");
+      port->set_rate("400 Gb/sec (4X NDR)");
+      port->set_netdev("ibp" + std::to_string(i) + "s0");
+      port->set_active_mtu(4096);
+    }
+    for (uint32_t i = 0; i < 20; ++i) {
+      v1::Nic* nic = big.add_nics();
+      nic->set_name("enp" + std::to_string(100 + i) + "s0f0np0");
+      nic->set_address("10.20." + std::to_string(i) + ".17");
+      nic->add_addresses(nic->address());
+      nic->add_addresses("fe80::a288:c2ff:fe1b:" + std::to_string(1000 + i));
+      nic->set_mtu(9000);
+      nic->set_speed_bits_per_second(400'000'000'000);
+      nic->set_driver("mlx5_core");
+      nic->set_operstate("up");
+    }
+    for (uint32_t i = 0; i < 10; ++i) {
+      v1::Drive* drive = big.add_drives();
+      drive->set_name("nvme" + std::to_string(i) + "n1");
+      drive->set_model("SAMSUNG MZWLJ3T8HBLS-00007");
+      drive->set_size_bytes(3'840'755'982'336);
+    }
+    for (const char* name : {"iperf3", "ib_write_bw", "ib_write_lat", "ibv_devinfo", "nvidia-smi",
+                             "redis-server", "docker", "chronyc", "ping", "ip", "perf", "ipmitool"}) {
+      v1::Tool* tool = big.add_tools();
+      tool->set_name(name);
+      tool->set_version("3.16 (cJSON 1.7.15)");
+      tool->set_sha256(digest);
+      tool->set_path(std::string("/usr/bin/") + name);
+      big.add_executables(name);
+    }
+    for (uint32_t port = 0; port < 60; ++port) big.add_used_ports(30000 + port);
+    big.set_work_dir("/var/lib/poolmark/work");
+    big.mutable_clock()->set_source("chrony");
+    big.mutable_clock()->set_synchronised(true);
+    big.mutable_clock()->set_bound_ns(120'000);
+    return big;
+  }();
+  return facts;
+}
+
+// All pages. The number of machines, and of those that are lost; -1 when a call failed.
+int ListAll(v1::ControllerService::Stub* stub, bool with_facts, int* lost) {
+  v1::ListMachinesRequest request;
+  request.set_with_facts(with_facts);
+  int machines = 0;
+  do {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    v1::ListMachinesResponse response;
+    if (!stub->ListMachines(&context, request, &response).ok()) return -1;
+    machines += response.machines_size();
+    for (const v1::Machine& machine : response.machines()) {
+      if (machine.state() == v1::MACHINE_STATE_LOST) ++*lost;
+    }
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return machines;
+}
+
 class Hollow {
  public:
   Hollow(std::string name, std::shared_ptr<grpc::Channel> channel, Shared* shared, int agents)
@@ -112,7 +201,7 @@ class Hollow {
     register_.set_address("127.0.0.1:1");
     register_.set_boot_id("boot");
     if (register_.api_versions_size() == 0) register_.add_api_versions("v1");
-    register_.mutable_facts()->set_cpus(64);
+    *register_.mutable_facts() = BigFacts();
     stub_->async()->Register(context_.get(), &register_, &answer_, [this](grpc::Status status) {
       if (status.ok()) {
         if (answer_.controller_epoch() != epoch_) shared_.Registered(answer_.controller_epoch(), agents_);
@@ -207,24 +296,20 @@ int Run(int argc, char** argv) {
   const auto begin = steady_clock::now();
   double all_after = -1;
   std::atomic<bool> stop{false};
-  std::vector<double> lists;
-  int worst_lost = 0;
+  std::vector<double> lists, whole_lists;
+  int worst_lost = 0, short_lists = 0;
   std::thread watcher([&] {
     auto stub = v1::ControllerService::NewStub(channel(rpc::Role::kViewer, "bench"));
-    while (!stop) {
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-      v1::ListMachinesRequest request;
-      v1::ListMachinesResponse response;
+    for (int turn = 0; !stop; ++turn) {
+      const bool with_facts = turn % 4 == 3;
       const auto from = steady_clock::now();
-      grpc::Status status = stub->ListMachines(&context, request, &response);
-      if (status.ok() && shared.registered == agents) {
-        lists.push_back(std::chrono::duration<double, std::milli>(steady_clock::now() - from).count());
-        int lost = 0;
-        for (const v1::Machine& machine : response.machines()) {
-          if (machine.state() == v1::MACHINE_STATE_LOST) ++lost;
-        }
+      int lost = 0;
+      const int listed = ListAll(stub.get(), with_facts, &lost);
+      if (listed >= 0 && shared.registered == agents) {
+        (with_facts ? whole_lists : lists)
+            .push_back(std::chrono::duration<double, std::milli>(steady_clock::now() - from).count());
         worst_lost = std::max(worst_lost, lost);
+        if (listed != agents) ++short_lists;
       }
       std::this_thread::sleep_for(milliseconds(100));
     }
@@ -254,15 +339,18 @@ int Run(int argc, char** argv) {
       "{\"agents\":%d,\"registered\":%d,\"all_registered_s\":%.1f,\"registered_again_s\":%.1f,\"beats\":%llu,"
       "\"failed_calls\":%llu,"
       "\"beat_ms\":{\"p50\":%.2f,\"p99\":%.2f,\"max\":%.2f},\"list_machines_ms\":{\"n\":%zu,\"p50\":%.2f,"
-      "\"p99\":%.2f},\"lost\":%d,"
+      "\"p99\":%.2f},\"list_facts_ms\":{\"n\":%zu,\"p50\":%.2f,\"p99\":%.2f},\"facts_bytes\":%zu,"
+      "\"short_lists\":%d,\"lost\":%d,"
       "\"controller_rss_mb\":%s}\n",
       agents, shared.registered.load(), all_after, shared.back_after,
       static_cast<unsigned long long>(shared.beats), static_cast<unsigned long long>(shared.failed),
       Share(&trips, 0.5), Share(&trips, 0.99), Share(&trips, 1), lists.size(), Share(&lists, 0.5),
-      Share(&lists, 0.99), worst_lost, argc > 4 ? ProcessFigures(argv[4]).c_str() : "null");
+      Share(&lists, 0.99), whole_lists.size(), Share(&whole_lists, 0.5), Share(&whole_lists, 0.99),
+      BigFacts().ByteSizeLong(), short_lists, worst_lost,
+      argc > 4 ? ProcessFigures(argv[4]).c_str() : "null");
   std::fflush(stdout);
   // Calls under way still hold their objects.
-  std::_Exit(shared.registered == agents && worst_lost == 0 ? 0 : 1);
+  std::_Exit(shared.registered == agents && worst_lost == 0 && short_lists == 0 ? 0 : 1);
 }
 
 }  // namespace

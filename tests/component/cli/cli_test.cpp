@@ -105,6 +105,11 @@ TEST_CASE("lists: tables for people, pages joined, control characters made visib
   Outcome machines = fixture.Cli({"nodes"});
   CHECK(Contains(machines.out, "READY"));
   CHECK(Contains(machines.out, "+1.50 ms"));
+  CHECK(Contains(machines.out, "8 × H200"));
+  CHECK_FALSE(Contains(machines.out, "chrony"));
+  const std::string facts = fixture.Cli({"machines", "--facts"}).out;
+  CHECK(Contains(facts, "192"));
+  CHECK(Contains(facts, "chrony ±0.25 ms"));
   CHECK(Contains(machines.out, "UNKNOWN"));  // fails safe
   CHECK(Contains(machines.out, "not measured"));
   CHECK(Contains(machines.out, "\\x1b[2J"));
@@ -114,6 +119,10 @@ TEST_CASE("lists: tables for people, pages joined, control characters made visib
   Outcome json = fixture.Cli({"machines", "-o", "json"});
   REQUIRE(ParseJson(json.out).ok());
   CHECK((*ParseJson(json.out))[1]["clock_offset_seconds"].is_null());
+  CHECK((*ParseJson(json.out))[0]["facts"].is_null());  // not asked for
+  const auto whole = ParseJson(fixture.Cli({"machines", "--facts", "-o", "json"}).out);
+  REQUIRE(whole.ok());
+  CHECK((*whole)[0]["facts"]["clock"]["bound_seconds"] == 0.00025);
   CHECK(fixture.Cli({"machine", "drain", "n0"}).code == 8);
 }
 

@@ -79,13 +79,24 @@ grpc::Status FakeController::ListResultFiles(grpc::ServerContext*, const v1::Lis
   return grpc::Status::OK;
 }
 
-grpc::Status FakeController::ListMachines(grpc::ServerContext*, const v1::ListMachinesRequest*,
+grpc::Status FakeController::ListMachines(grpc::ServerContext*, const v1::ListMachinesRequest* request,
                                           v1::ListMachinesResponse* response) {
   auto* machine = response->add_machines();
-  machine->set_name("n0");
-  machine->set_state(v1::MACHINE_STATE_READY);
-  machine->set_clock_offset_ns(1'500'000);
-  machine = response->add_machines();
+  if (request->page_token().empty()) {  // a page for itself
+    machine->set_name("n0");
+    machine->set_state(v1::MACHINE_STATE_READY);
+    machine->set_clock_offset_ns(1'500'000);
+    machine->set_gpus(8);
+    machine->set_gpu_model("H200");
+    if (request->with_facts()) {
+      machine->mutable_facts()->set_cpus(192);
+      machine->mutable_facts()->mutable_clock()->set_source("chrony");
+      machine->mutable_facts()->mutable_clock()->set_synchronised(true);
+      machine->mutable_facts()->mutable_clock()->set_bound_ns(250'000);
+    }
+    response->set_next_page_token("n0");
+    return grpc::Status::OK;
+  }
   machine->set_name("n1");
   machine->set_state(static_cast<v1::MachineState>(77));  // of a newer controller
   machine->set_reason("disk \x1b[2J full");

@@ -2,11 +2,11 @@
 #include <filesystem>
 
 #include "agent/checks/byte_counters.h"
-#include "agent/checks/clock_state.h"
 #include "agent/checks/fabric.h"
 #include "agent/checks/iperf3.h"
 #include "agent/checks/perftest.h"
 #include "agent/checks/secret_scan.h"
+#include "agent/facts/clock_state.h"
 #include "agent/facts/text.h"
 #include "common/base/files.h"
 #include "tests/support/shared_data.h"

@@ -244,6 +244,75 @@ TEST_CASE("an agent that claims an impossible grant is kept out, and the store g
   CHECK(f.registry->epoch("n2") <= kMostEpoch + 1000);
 }
 
+TEST_CASE("an agent cannot make the controller keep or show more than any machine has") {
+  Fixture f;
+  auto large = f.Registration("n1");
+  large.mutable_facts()->set_cpu_model(std::string(kMaxMachineBytes, 'x'));
+  CHECK(f.registry->Register(large).status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_FALSE(f.registry->Get("n1").ok());
+
+  auto many = f.Registration("n1");
+  for (int i = 0; i < 5001; ++i) many.add_held()->set_job_id("job-" + std::to_string(i));
+  CHECK(f.registry->Register(many).status().code() == absl::StatusCode::kInvalidArgument);
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  v1::HeartbeatRequest beat;
+  beat.set_machine("n1");
+  beat.set_boot_id("boot-1");
+  beat.set_controller_epoch(f.store->controller_epoch());
+  *beat.mutable_held() = many.held();
+  CHECK(f.registry->Heartbeat(beat, 0).status().code() == absl::StatusCode::kInvalidArgument);
+  // What it names for a while and then no more is forgotten once it names so much else.
+  for (int turn = 0; turn < 3; ++turn) {
+    beat.clear_held();
+    for (int i = 0; i < 2000; ++i)
+      beat.add_held()->set_job_id("turn-" + std::to_string(turn) + "-" + std::to_string(i));
+    REQUIRE(f.registry->Heartbeat(beat, 0).ok());
+  }
+  CHECK(f.registry->Held("n1", "turn-2-7").has_value());
+  CHECK_FALSE(f.registry->Held("n1", "turn-0-7").has_value());
+}
+
+TEST_CASE("machines are listed in pages, each at least one long") {
+  Fixture f;
+  for (const char* name : {"n3", "n1", "n2"}) {
+    auto registration = f.Registration(name);
+    registration.mutable_facts()->add_gpus()->set_model(std::string(3000, 'g'));
+    REQUIRE(f.registry->Register(registration).ok());
+  }
+  const auto walk = [&](bool facts, size_t size, size_t bytes) {
+    std::string seen;
+    std::string after;
+    do {
+      const Registry::Page page = f.registry->ListPage(facts, after, size, bytes);
+      for (const v1::Machine& machine : page.machines) {
+        seen += machine.name() + " ";
+        CHECK(machine.gpus() == 1);
+        CHECK(machine.has_facts() == facts);
+      }
+      seen += "| ";
+      after = page.next;
+    } while (!after.empty());
+    return seen;
+  };
+  CHECK(walk(false, 2, SIZE_MAX) == "n1 n2 | n3 | ");
+  CHECK(walk(false, 3, SIZE_MAX) == "n1 n2 n3 | ");
+  CHECK(walk(true, 100, 10) == "n1 | n2 | n3 | ");
+  CHECK(f.registry->ListPage(true, "zz", 10, 10).machines.empty());
+}
+
+TEST_CASE("a drained or quarantined machine that fell silent says so") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  REQUIRE(f.registry->Act("n1", v1::MACHINE_ACTION_DRAIN, "a new fan").ok());
+  f.Seconds(5);
+  CHECK(f.registry->Get("n1")->reason() == "a new fan");
+  f.Seconds(40);
+  CHECK(f.State("n1") == v1::MACHINE_STATE_DRAINED);
+  CHECK(f.registry->Get("n1")->reason() == "a new fan; no heartbeat for 45s");
+  f.Beat("n1");
+  CHECK(f.registry->Get("n1")->reason() == "a new fan");
+}
+
 TEST_CASE("an agent of another API is refused with what to do") {
   Fixture f;
   auto registration = f.Registration("n1");

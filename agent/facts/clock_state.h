@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "agent/facts/command.h"
+
 namespace poolmark::agent {
 
 struct ClockState {
@@ -20,5 +22,9 @@ struct ClockState {
 std::optional<ClockState> ParseChronyTracking(std::string_view csv);
 // adjtimex(2), this machine.
 std::optional<ClockState> ReadKernelClock();
+// chronyd's answer where there is one, else the kernel's (only with root "/": it has no file). `spawner` may
+// be null: no tool is run. What was read, or why nothing was, goes to `evidence` when it is given.
+std::optional<ClockState> ReadClock(Spawner* spawner, const std::string& root,
+                                    std::string* evidence = nullptr);
 
 }  // namespace poolmark::agent

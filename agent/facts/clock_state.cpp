@@ -1,9 +1,12 @@
-#include "agent/checks/clock_state.h"
+#include "agent/facts/clock_state.h"
 
 #include <sys/timex.h>
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "agent/facts/text.h"
 
 namespace poolmark::agent {
@@ -33,6 +36,24 @@ std::optional<ClockState> ReadKernelClock() {
   state.source = "kernel";
   state.synchronised = result != TIME_ERROR && (parameters.status & STA_UNSYNC) == 0;
   if (state.synchronised) state.bound_seconds = static_cast<double>(parameters.maxerror) / 1e6;
+  return state;
+}
+
+std::optional<ClockState> ReadClock(Spawner* spawner, const std::string& root, std::string* evidence) {
+  std::string read;
+  std::optional<ClockState> state;
+  if (spawner != nullptr) {
+    const Command command{{"chronyc", "-c", "tracking"}, {}};
+    const auto output = RunCommand(*spawner, command, std::chrono::seconds(5));
+    if (output.ok() && output->ok()) state = ParseChronyTracking(output->out);
+    if (output.ok())
+      read = output->ok() ? absl::StrCat("chronyc: ", output->out) : Describe(command, *output);
+  }
+  if (!state && root == "/") {
+    state = ReadKernelClock();
+    if (!state) absl::StrAppend(&read, read.empty() ? "" : "; ", "adjtimex: ", std::strerror(errno));
+  }
+  if (evidence != nullptr) *evidence = std::move(read);
   return state;
 }
 
