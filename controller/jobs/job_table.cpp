@@ -114,6 +114,31 @@ std::optional<Transition> Next(v1::JobState state, JobEventKind event, Pending p
   return Transition{best->next, best->action, best->set.value_or(pending)};
 }
 
+std::optional<Deadline> DeadlineOf(v1::JobState state) {
+  switch (state) {
+    case kSubmitted:
+      return Deadline{"one second: the plan is made", E::kPlanAccepted};
+    case kQueued:
+      return Deadline{"one second, and whenever a machine, its holder or its state changes", std::nullopt};
+    case kPreflight:
+      return Deadline{"the deadline of each call (checks 120 s, a line measurement 90 s)", E::kFailed};
+    case kLaunching:
+      return Deadline{"three times the `ready.within` of a process and 60 s, in each stage", E::kInterrupted};
+    case kVerifying:
+      return Deadline{"the deadline of each call (a probe 120 s); KV that is to arrive: 20 s", E::kFailed};
+    case kBenchmarking:
+      return Deadline{"no progress of the load for 60 s (120 s until its first), no token for `load.stall`",
+                      E::kInterrupted};
+    case kCollecting:
+      return Deadline{"the deadline of each call (a file 3600 s, five times)", E::kInterrupted};
+    case kTearingDown:
+      return Deadline{"ten answers without a verdict, or 85 s of silence: the verdict is UNKNOWN",
+                      E::kLeftovers};
+    default:
+      return std::nullopt;
+  }
+}
+
 bool IsTerminal(v1::JobState state) {
   return state == kSucceeded || state == kInvalid || state == kFailedState || state == kCancelled ||
          state == kRefused;

@@ -70,6 +70,15 @@ std::span<const Row> JobTable();
 // Nothing: the event means nothing in this state and changes nothing (a late or repeated event).
 std::optional<Transition> Next(v1::JobState state, JobEventKind event, Pending pending);
 
+// What the controller raises by itself when nobody says anything, so that no job stays where it is; nothing
+// for terminal states. A job in QUEUED stays there as long as its machines are not free: it is looked at
+// again.
+struct Deadline {
+  std::string_view after;             // how long, and of what
+  std::optional<JobEventKind> event;  // none: it is looked at again
+};
+std::optional<Deadline> DeadlineOf(v1::JobState state);
+
 bool IsTerminal(v1::JobState state);
 // The states in which machines are locked.
 bool HoldsMachines(v1::JobState state);

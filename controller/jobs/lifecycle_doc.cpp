@@ -34,6 +34,15 @@ An event that has no row for a state changes nothing there: it came late, or twi
 |---|---|---|---|---|---|
 )";
 
+constexpr char kDeadlines[] = R"(
+## When nobody says anything
+
+A machine that is silent for the lease is lost, in every state. What ends a state although all machines beat:
+
+| state | after | then |
+|---|---|---|
+)";
+
 constexpr char kTail[] = R"(
 ## What interrupts a measurement
 
@@ -59,6 +68,14 @@ std::string LifecycleMarkdown() {
     absl::StrAppend(&text, "| ", StateName(row.state), " | ", EventName(row.event), " | ",
                     row.when ? PendingName(*row.when) : "any", " | ", StateName(row.next), " | ",
                     ActionName(row.action), " | ", row.set ? PendingName(*row.set) : "as before", " |\n");
+  }
+  absl::StrAppend(&text, kDeadlines);
+  for (int i = v1::JobState_MIN + 1; i <= v1::JobState_MAX; ++i) {
+    const auto state = static_cast<v1::JobState>(i);
+    const auto deadline = DeadlineOf(state);
+    if (!deadline) continue;
+    absl::StrAppend(&text, "| ", StateName(state), " | ", std::string(deadline->after), " | ",
+                    deadline->event ? EventName(*deadline->event) : "looked at again", " |\n");
   }
   absl::StrAppend(&text, kTail);
   return text;

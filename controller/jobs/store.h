@@ -23,6 +23,9 @@ namespace poolmark::controller {
 
 class Database;
 
+// How long an answer is known under its request's id. The CLI tries a call again for minutes.
+inline constexpr Nanoseconds kAnswersKept = std::chrono::hours(24);
+
 struct StoredJob {
   v1::Job job;
   v1::SubmitJobRequest request;  // as submitted: inputs by digest, settings
@@ -91,10 +94,14 @@ class Store {
   using Listener = std::function<void(const std::string& job_id, const v1::JobEvent& event)>;
   void SetListener(Listener listener);
 
-  // --- requests: the stored answer of a repeated id; ALREADY_EXISTS when the body differs ---
-  // (`digest` is over the request without its id).
+  // --- requests: the stored answer of a repeated id; ALREADY_EXISTS when the body differs,
+  // FAILED_PRECONDITION when it is a submission's and its job was deleted (`digest` is over the request
+  // without its id) ---
   Result<std::optional<std::string>> FindAnswer(const std::string& request_id, const std::string& digest);
   Status StoreAnswer(const std::string& request_id, const std::string& digest, const std::string& answer);
+  // Forgets what no retry asks for any more: answers older than kAnswersKept, but for those of submissions
+  // whose job is there. How many.
+  Result<uint64_t> ForgetAnswers();
 
   // --- jobs ---
   // Stores the job as SUBMITTED with its snapshot and the answer to its request, in one transaction.
@@ -103,12 +110,14 @@ class Store {
                          int64_t estimated_ns);
   // By id or unique prefix.
   Result<StoredJob> Get(const std::string& job_id);
-  // Newest first; `before` is the page token (0: from the newest).
+  // Newest first; `before` is the page token (0: from the newest). A page also ends at `bytes`, but holds at
+  // least one job.
   struct Page {
     std::vector<v1::Job> jobs;
     uint64_t next = 0;
   };
-  Result<Page> List(const std::vector<v1::JobState>& states, uint64_t before, uint32_t size);
+  Result<Page> List(const std::vector<v1::JobState>& states, uint64_t before, uint32_t size,
+                    size_t bytes = SIZE_MAX);
   Result<std::map<std::string, uint64_t>> CountByState();
   Result<std::vector<StoredJob>> Unfinished();
   // The transition that the table has for `event`; nothing when it has none (nothing is written then).
@@ -123,8 +132,11 @@ class Store {
   Result<StoredJob> Update(const std::string& job_id, const Change& change);
   // A new cycle: its number. Counts idle cycles.
   Result<uint32_t> BeginCycle(const std::string& job_id);
-  // Only of terminal jobs; its events and repeats go too. Files are the caller's.
+  // Only of terminal jobs; its events and repeats go too. Its files are the caller's, who calls Deleted when
+  // they are gone; until then, over restarts, the id is among Deletions.
   Status Delete(const std::string& job_id);
+  Result<std::vector<std::string>> Deletions();
+  Status Deleted(const std::string& job_id);
 
   // --- events ---
   Result<uint64_t> AppendEvent(const std::string& job_id, v1::JobEvent event);
@@ -152,6 +164,10 @@ class Store {
   Store() = default;
   Status OpenFile();
   Status Migrate();
+  Result<std::optional<std::string>> AnswerLocked(const std::string& request_id, const std::string& digest);
+  // `job_id`: of a submission; "": of another request.
+  Status KeepAnswerLocked(const std::string& request_id, const std::string& digest, const std::string& answer,
+                          const std::string& job_id);
   Result<StoredJob> GetLocked(const std::string& job_id);
   Status PutLocked(const StoredJob& job);
   Status AppendLocked(StoredJob* job, v1::JobEvent* event);

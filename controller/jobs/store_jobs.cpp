@@ -1,10 +1,11 @@
-// Jobs, events, repeats and requests of the store.
+// Jobs, events and repeats of the store.
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/digest.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/time_format.h"
 #include "controller/jobs/sqlite.h"
@@ -30,6 +31,30 @@ Result<StoredJob> RowToJob(const Statement& row) {
   return stored;
 }
 
+// Agents' words come in here: last log lines, what checks saw. Every event goes out in one message, and a
+// job's reasons are in every list.
+constexpr size_t kMaxEventText = 32u << 10;
+constexpr size_t kMaxEventData = 256u << 10;
+constexpr size_t kMaxReasonText = 16u << 10;
+constexpr int kMaxReasons = 100;
+
+void Clip(std::string* text, size_t bytes) {
+  if (text->size() <= bytes) return;
+  *text = absl::StrCat(ValidUtf8(std::string_view(*text).substr(0, bytes)), " … (", text->size() - bytes,
+                       " bytes more)");
+}
+
+void ClipTexts(v1::JobEvent* event) {
+  for (std::string* text : {event->mutable_message(), event->mutable_machine(), event->mutable_process()})
+    Clip(text, kMaxEventText);
+  Clip(event->mutable_data_json(), kMaxEventData);
+  if (!event->has_check()) return;
+  v1::CheckResult* check = event->mutable_check();
+  for (std::string* text : {check->mutable_id(), check->mutable_expected(), check->mutable_observed(),
+                            check->mutable_evidence(), check->mutable_hint()})
+    Clip(text, kMaxEventText);
+}
+
 // "20261130-041501-3f9c": sorts by time, reads well, safe in paths.
 std::string NewJobId(Nanoseconds wall) {
   std::string iso = IsoUtc(wall);  // 2026-10-19T15:41:12.042Z
@@ -41,35 +66,7 @@ std::string NewJobId(Nanoseconds wall) {
   return absl::StrCat(id, "-", RandomHex(2));
 }
 
-Result<std::optional<std::string>> AnswerIn(Database* database, const std::string& request_id,
-                                            const std::string& digest) {
-  POOLMARK_ASSIGN_OR_RETURN(Statement find,
-                            database->Prepare("SELECT digest, answer FROM requests WHERE id=?"));
-  find.Text(request_id);
-  POOLMARK_ASSIGN_OR_RETURN(bool row, find.Step());
-  if (!row) return std::optional<std::string>();
-  if (find.TextAt(0) != digest) {
-    return ToStatus(Error{absl::StatusCode::kAlreadyExists, "request_id_reused", request_id,
-                          "this request id was used for another request",
-                          "give every request an id of its own"});
-  }
-  return std::optional<std::string>(find.TextAt(1));
-}
-
 }  // namespace
-
-Result<std::optional<std::string>> Store::FindAnswer(const std::string& request_id,
-                                                     const std::string& digest) {
-  std::lock_guard lock(mutex_);
-  return AnswerIn(db_.get(), request_id, digest);
-}
-
-Status Store::StoreAnswer(const std::string& request_id, const std::string& digest,
-                          const std::string& answer) {
-  std::lock_guard lock(mutex_);
-  POOLMARK_ASSIGN_OR_RETURN(Statement put, db_->Prepare("INSERT OR IGNORE INTO requests VALUES(?,?,?,?)"));
-  return put.Text(request_id).Text(digest).Blob(answer).Int(clock_->Wall().count()).Run();
-}
 
 Result<v1::Job> Store::Insert(const v1::SubmitJobRequest& request, const std::string& owner,
                               const std::string& digest, const std::vector<std::string>& notes,
@@ -82,12 +79,11 @@ Result<v1::Job> Store::Insert(const v1::SubmitJobRequest& request, const std::st
     const Nanoseconds wall = clock_->Wall();
     if (!request.request_id().empty()) {
       // The same request may have come again while the first one was being planned.
-      POOLMARK_ASSIGN_OR_RETURN(auto known, AnswerIn(db_.get(), request.request_id(), digest));
+      POOLMARK_ASSIGN_OR_RETURN(auto known, AnswerLocked(request.request_id(), digest));
       v1::SubmitJobResponse answer;
       if (known && answer.ParseFromString(*known)) {
-        if (auto job = GetLocked(answer.job_id()); job.ok()) return job->job;
-        stored.job.set_id(answer.job_id());  // deleted since
-        return stored.job;
+        POOLMARK_ASSIGN_OR_RETURN(StoredJob job, GetLocked(answer.job_id()));
+        return job.job;
       }
     }
     stored.request = request;
@@ -122,12 +118,8 @@ Result<v1::Job> Store::Insert(const v1::SubmitJobRequest& request, const std::st
       v1::SubmitJobResponse answer;
       answer.set_job_id(stored.job.id());
       for (const std::string& note : notes) answer.add_notes(note);
-      POOLMARK_ASSIGN_OR_RETURN(Statement put, db_->Prepare("INSERT INTO requests VALUES(?,?,?,?)"));
-      POOLMARK_RETURN_IF_ERROR(put.Text(request.request_id())
-                                   .Text(digest)
-                                   .Blob(answer.SerializeAsString())
-                                   .Int(wall.count())
-                                   .Run());
+      POOLMARK_RETURN_IF_ERROR(
+          KeepAnswerLocked(request.request_id(), digest, answer.SerializeAsString(), stored.job.id()));
     }
     POOLMARK_RETURN_IF_ERROR(transaction.Commit());
   }
@@ -178,6 +170,7 @@ Status Store::PutLocked(const StoredJob& job) {
 }
 
 Status Store::AppendLocked(StoredJob* job, v1::JobEvent* event) {
+  ClipTexts(event);
   event->set_sequence(job->job.last_sequence() + 1);
   event->set_wall_ns(clock_->Wall().count());
   event->set_state(job->job.state());
@@ -192,7 +185,13 @@ Status Store::AppendLocked(StoredJob* job, v1::JobEvent* event) {
 }
 
 Status Store::ApplyChangeLocked(StoredJob* job, const Change& change) {
-  for (const v1::Reason& reason : change.reasons) *job->job.add_reasons() = reason;
+  for (const v1::Reason& reason : change.reasons) {
+    // The first ones are the cause, the last one is how it ends.
+    v1::Reason* added = job->job.reasons_size() < kMaxReasons ? job->job.add_reasons()
+                                                              : job->job.mutable_reasons(kMaxReasons - 1);
+    *added = reason;
+    Clip(added->mutable_message(), kMaxReasonText);
+  }
   if (change.position) *job->job.mutable_position() = *change.position;
   if (change.verdict) job->job.set_teardown(*change.verdict);
   if (change.cancel) job->job.set_cancel_requested(*change.cancel);
@@ -343,59 +342,6 @@ Result<uint32_t> Store::BeginCycle(const std::string& job_id) {
   return job.cycle;
 }
 
-Status Store::Delete(const std::string& job_id) {
-  std::lock_guard lock(mutex_);
-  POOLMARK_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
-  POOLMARK_ASSIGN_OR_RETURN(StoredJob job, GetLocked(job_id));
-  if (!IsTerminal(job.job.state())) {
-    return Precondition(absl::StrCat("job '", job.job.id(), "'"),
-                        absl::StrCat("it is ", StateName(job.job.state())),
-                        "cancel it and wait for its end first");
-  }
-  POOLMARK_ASSIGN_OR_RETURN(Statement remove, db_->Prepare("DELETE FROM jobs WHERE id=?"));
-  POOLMARK_RETURN_IF_ERROR(remove.Text(job.job.id()).Run());
-  return transaction.Commit();
-}
-
-Result<Store::Page> Store::List(const std::vector<v1::JobState>& states, uint64_t before, uint32_t size) {
-  std::lock_guard lock(mutex_);
-  std::string sql = "SELECT number, job FROM jobs WHERE number < ?";
-  if (!states.empty()) {
-    sql += " AND state IN (";
-    for (size_t i = 0; i < states.size(); ++i) sql += i == 0 ? "?" : ",?";
-    sql += ")";
-  }
-  sql += " ORDER BY number DESC LIMIT ?";
-  POOLMARK_ASSIGN_OR_RETURN(Statement list, db_->Prepare(sql));
-  list.Int(before == 0 ? INT64_MAX : static_cast<int64_t>(before));
-  for (v1::JobState state : states) list.Text(StateName(state));
-  list.Int(static_cast<int64_t>(size) + 1);
-  Page page;
-  uint64_t last = 0;
-  for (;;) {
-    POOLMARK_ASSIGN_OR_RETURN(bool row, list.Step());
-    if (!row) return page;
-    if (page.jobs.size() == size) {
-      page.next = last;
-      return page;
-    }
-    last = static_cast<uint64_t>(list.IntAt(0));
-    v1::Job job;
-    if (job.ParseFromString(list.TextAt(1))) page.jobs.push_back(std::move(job));
-  }
-}
-
-Result<std::map<std::string, uint64_t>> Store::CountByState() {
-  std::lock_guard lock(mutex_);
-  POOLMARK_ASSIGN_OR_RETURN(Statement count, db_->Prepare("SELECT state, count(*) FROM jobs GROUP BY state"));
-  std::map<std::string, uint64_t> counts;
-  for (;;) {
-    POOLMARK_ASSIGN_OR_RETURN(bool row, count.Step());
-    if (!row) return counts;
-    counts[count.TextAt(0)] = static_cast<uint64_t>(count.IntAt(1));
-  }
-}
-
 Result<std::vector<StoredJob>> Store::Unfinished() {
   std::lock_guard lock(mutex_);
   POOLMARK_ASSIGN_OR_RETURN(
@@ -423,37 +369,6 @@ Result<uint64_t> Store::AppendEvent(const std::string& job_id, v1::JobEvent even
   }
   Announce(job_id, {event});
   return event.sequence();
-}
-
-Result<std::vector<v1::JobEvent>> Store::Events(const std::string& job_id, uint64_t after, uint32_t limit) {
-  std::lock_guard lock(mutex_);
-  POOLMARK_ASSIGN_OR_RETURN(
-      Statement list,
-      db_->Prepare("SELECT event FROM events WHERE job_id=? AND sequence>? ORDER BY sequence LIMIT ?"));
-  list.Text(job_id).Int(static_cast<int64_t>(std::min<uint64_t>(after, INT64_MAX))).Int(limit);
-  std::vector<v1::JobEvent> events;
-  for (;;) {
-    POOLMARK_ASSIGN_OR_RETURN(bool row, list.Step());
-    if (!row) return events;
-    v1::JobEvent event;
-    if (event.ParseFromString(list.TextAt(0))) events.push_back(std::move(event));
-  }
-}
-
-Result<std::vector<StoredRepeat>> Store::Repeats(const std::string& job_id) {
-  std::lock_guard lock(mutex_);
-  POOLMARK_ASSIGN_OR_RETURN(
-      Statement list,
-      db_->Prepare("SELECT stack, workload, level, repeat, valid, cycle FROM repeats WHERE job_id=?"));
-  list.Text(job_id);
-  std::vector<StoredRepeat> repeats;
-  for (;;) {
-    POOLMARK_ASSIGN_OR_RETURN(bool row, list.Step());
-    if (!row) return repeats;
-    repeats.push_back({{list.TextAt(0), list.TextAt(1), list.TextAt(2), static_cast<int>(list.IntAt(3))},
-                       list.IntAt(4) != 0,
-                       static_cast<uint32_t>(list.IntAt(5))});
-  }
 }
 
 }  // namespace poolmark::controller

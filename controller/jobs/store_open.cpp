@@ -17,7 +17,7 @@
 namespace poolmark::controller {
 namespace {
 
-constexpr int kSchema = 1;
+constexpr int kSchema = 2;
 
 // Names of columns are for people with a shell; messages are protobuf.
 constexpr char kSchema1[] = R"(
@@ -65,6 +65,13 @@ CREATE TABLE requests(
   answer BLOB NOT NULL,
   wall_ns INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+)";
+
+// The job that a submission's answer names, and jobs that are deleted but for their files.
+constexpr char kSchema2[] = R"(
+ALTER TABLE requests ADD COLUMN job_id TEXT NOT NULL DEFAULT '';
+CREATE INDEX requests_by_job ON requests(job_id);
+CREATE TABLE deletions(job_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 )";
 
 bool IsCorruption(const Status& status) {
@@ -161,7 +168,8 @@ Status Store::Migrate() {
         "start the newer controller, or restore the backup made before the upgrade");
   }
   POOLMARK_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
-  POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema1));
+  if (version < 1) POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema1));
+  POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema2));
   POOLMARK_RETURN_IF_ERROR(db_->Execute(absl::StrCat("PRAGMA user_version=", kSchema)));
   return transaction.Commit();
 }

@@ -186,6 +186,66 @@ TEST_CASE("a repeated request gets the stored answer, another body under its id 
   CHECK_FALSE(f.store->FindAnswer("request-2", "digest")->has_value());
 }
 
+TEST_CASE("answers are forgotten when no retry can ask for them, those of jobs with their job") {
+  Fixture f;
+  const std::string job = f.Submit("x", "submit-1");
+  REQUIRE(f.store->StoreAnswer("cancel-1", "digest", "answer").ok());
+  CHECK(*f.store->ForgetAnswers() == 0);
+  f.clock.Advance(kAnswersKept + std::chrono::seconds(1));
+  REQUIRE(f.store->StoreAnswer("cancel-2", "digest", "answer").ok());
+  CHECK(*f.store->ForgetAnswers() == 1);
+  CHECK_FALSE(f.store->FindAnswer("cancel-1", "digest")->has_value());
+  CHECK(f.store->FindAnswer("cancel-2", "digest")->has_value());
+  CHECK(f.Submit("x", "submit-1") == job);  // however late
+  f.Go(job, JobEventKind::kCancel);
+  REQUIRE(f.store->Delete(job).ok());
+  // A call that is late makes no second job, and is not told of one that is gone.
+  v1::SubmitJobRequest late;
+  late.set_request_id("submit-1");
+  for (const Status& status : {f.store->FindAnswer("submit-1", "digest").status(),
+                               f.store->Insert(late, "ada", "digest", {}, 0).status()}) {
+    CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(std::string(status.message()).find(job) != std::string::npos);
+  }
+  CHECK(*f.store->ForgetAnswers() == 0);
+  f.clock.Advance(kAnswersKept + std::chrono::seconds(1));
+  CHECK(*f.store->ForgetAnswers() == 2);
+  CHECK_FALSE(f.store->FindAnswer("submit-1", "digest")->has_value());
+}
+
+TEST_CASE("a deletion is owed until its files are gone, over restarts") {
+  Fixture f;
+  const std::string job = f.Submit("x");
+  f.Go(job, JobEventKind::kCancel);
+  REQUIRE(f.store->Delete(job).ok());
+  f.Open();
+  CHECK(*f.store->Deletions() == std::vector<std::string>{job});
+  REQUIRE(f.store->Deleted(job).ok());
+  f.Open();
+  CHECK(f.store->Deletions()->empty());
+}
+
+TEST_CASE("a store of the first schema goes on") {
+  Fixture f;
+  const std::string job = f.Submit("x", "submit-1");
+  f.store.reset();
+  {
+    auto db = Database::Open(f.dir / "state/poolmark.db");
+    REQUIRE(db.ok());
+    for (const char* back : {"DROP TABLE deletions", "DROP INDEX requests_by_job",
+                             "ALTER TABLE requests DROP COLUMN job_id", "PRAGMA user_version=1"}) {
+      INFO(back);
+      const Status done = (*db)->Execute(back);
+      INFO(done);
+      REQUIRE(done.ok());
+    }
+  }
+  f.Open();
+  CHECK(f.store->Get(job).ok());
+  CHECK(f.Submit("x", "submit-1") == job);
+  CHECK(f.store->Deletions()->empty());
+}
+
 TEST_CASE("one controller at a time holds a state directory") {
   Fixture f;
   auto second = Store::Open(f.dir / "state", &f.clock);
@@ -258,6 +318,50 @@ TEST_CASE("jobs are found by a unique prefix and listed newest first, in pages")
   f.Go(ids[0], JobEventKind::kCancel);
   CHECK(f.store->List({v1::JOB_STATE_CANCELLED}, 0, 10)->jobs.size() == 1);
   CHECK(f.store->Unfinished()->size() == 4);
+}
+
+TEST_CASE("a page of jobs ends at its bytes, and holds one at least") {
+  Fixture f;
+  for (int i = 0; i < 5; ++i) f.Submit(std::string(1000, 'n'));
+  const auto walk = [&](size_t bytes) {
+    std::vector<size_t> pages;
+    uint64_t before = 0;
+    do {
+      auto page = f.store->List({}, before, 100, bytes);
+      REQUIRE(page.ok());
+      pages.push_back(page->jobs.size());
+      before = page->next;
+    } while (before != 0);
+    return pages;
+  };
+  CHECK(walk(2500) == std::vector<size_t>{2, 2, 1});
+  CHECK(walk(1) == std::vector<size_t>{1, 1, 1, 1, 1});
+  CHECK(walk(1u << 20) == std::vector<size_t>{5});
+}
+
+TEST_CASE("what agents say is cut before it is kept: one event, one reason, all reasons of a job") {
+  Fixture f;
+  const std::string id = f.Submit("x");
+  v1::JobEvent event;
+  event.set_kind("check");
+  event.set_message(std::string(1u << 20, 'm'));
+  event.mutable_check()->set_observed(std::string(1u << 20, 'o'));
+  REQUIRE(f.store->AppendEvent(id, event).ok());
+  const auto events = f.store->Events(id, 0, 10);
+  REQUIRE(events.ok());
+  CHECK(events->back().ByteSizeLong() < 100'000);
+  CHECK(events->back().message().find("bytes more") != std::string::npos);
+  Change change;
+  for (int i = 0; i < 150; ++i) change.reasons.push_back({});
+  for (v1::Reason& reason : change.reasons) reason.set_message(std::string(1u << 16, 'r'));
+  change.reasons.front().set_code("the first");
+  change.reasons.back().set_code("the last");
+  REQUIRE(f.store->Update(id, change).ok());
+  const v1::Job job = f.store->Get(id)->job;
+  CHECK(job.reasons_size() == 100);
+  CHECK(job.reasons(0).code() == "the first");
+  CHECK(job.reasons(99).code() == "the last");
+  CHECK(job.ByteSizeLong() < 2u << 20);
 }
 
 TEST_CASE("only a finished job is deleted, with its events") {
