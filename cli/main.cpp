@@ -46,7 +46,8 @@ Format WantedFormat(int argc, char** argv) {
     const std::string word = argv[i], next = i + 1 < argc ? argv[i + 1] : "";
     for (const char* name : {"json", "jsonl"}) {
       if (((word == "-o" || word == "--output") && next == name) || word == std::string("-o") + name ||
-          word == std::string("--output=") + name || (word == "--json" && std::string(name) == "json"))
+          word == std::string("--output=") + name ||
+          ((word == "--json" || (word == "--progress" && next == name)) && std::string(name) == "json"))
         return FormatOf(name);
     }
   }

@@ -59,8 +59,7 @@ void AddCompare(CLI::App& app, int& exit_code) {
       "are damaged or differ from what follows from them.");
   compare->callback([flags, &exit_code] {
     const auto result = Run(*flags);
-    if (!result.ok())
-      std::cerr << "poolmark: " << Printable(std::string(result.status().message()), true) << "\n";
+    if (!result.ok()) WriteFailure(result.status(), flags->json);
     exit_code = result.ok() ? *result : 2;
   });
 }

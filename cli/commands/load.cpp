@@ -148,8 +148,8 @@ void AddLoad(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   load->callback([args, load, &exit_code] {
     const std::string useless = Useless(*load, *args);
-    exit_code =
-        useless.empty() ? RunLoadCommand(*args) : LoadFailed(InvalidInput("load", useless, "leave it out"));
+    exit_code = useless.empty() ? RunLoadCommand(*args)
+                                : LoadFailed(InvalidInput("load", useless, "leave it out"), args->output);
   });
 }
 

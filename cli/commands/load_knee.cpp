@@ -98,16 +98,19 @@ void PrintLevel(const LoadArguments& a, const Level& level) {
 int RunKneeSearch(const LoadArguments& a) {
   if (a.slo.empty())
     return LoadFailed(
-        InvalidInput("load", "the knee needs limits", "give --slo ttft=2s,tpot=100ms or a preset's name"));
+        InvalidInput("load", "the knee needs limits", "give --slo ttft=2s,tpot=100ms or a preset's name"),
+        a.output);
   if (a.requests == 0 && a.duration.empty())
     return LoadFailed(
-        InvalidInput("load", "the levels have no end", "give --requests or --duration, for each level"));
+        InvalidInput("load", "the levels have no end", "give --requests or --duration, for each level"),
+        a.output);
   if (a.requests > 0 && !a.duration.empty())
-    return LoadFailed(InvalidInput("load", "--requests and --duration both say how long a level lasts",
-                                   "give one of them"));
+    return LoadFailed(
+        InvalidInput("load", "--requests and --duration both say how long a level lasts", "give one of them"),
+        a.output);
   load::KneeOptions options;
   const Result<load::Slo> slo = FindSlo(a.slo);
-  if (!slo.ok()) return LoadFailed(slo.status());
+  if (!slo.ok()) return LoadFailed(slo.status(), a.output);
   constexpr double kUsualShare = 0.9;
   options.share = a.knee_share > 0 ? a.knee_share : slo->share.value_or(kUsualShare);
   options.whole = a.rate.empty();
@@ -115,14 +118,14 @@ int RunKneeSearch(const LoadArguments& a) {
     options.first = std::max(1u, a.concurrency);
   } else {
     const Result<double> first = FirstRate(a.rate);
-    if (!first.ok()) return LoadFailed(first.status());
+    if (!first.ok()) return LoadFailed(first.status(), a.output);
     options.first = *first;
   }
   // An older sweep's result does not stay beside the levels of a new one.
   for (const char* name : {"knee.json", "report.html"}) {
     if (a.out.empty()) break;
     const auto removed = RemoveTree(JoinPath(a.out, name));
-    if (!removed.ok()) return LoadFailed(removed.status());
+    if (!removed.ok()) return LoadFailed(removed.status(), a.output);
   }
   load::KneeSearch search(options);
   const bool text = a.output == "text";
@@ -176,7 +179,7 @@ int RunKneeSearch(const LoadArguments& a) {
                      {"client_too_slow_above_knee", client_limited},
                      {"levels", levels}};
   const auto dump = DumpJson(json, 2);
-  if (!dump.ok()) return LoadFailed(dump.status());
+  if (!dump.ok()) return LoadFailed(dump.status(), a.output);
   if (!text) {
     std::printf("%s\n", dump->c_str());
   } else if (knee.has_value()) {
@@ -197,10 +200,10 @@ int RunKneeSearch(const LoadArguments& a) {
     const std::string path = JoinPath(a.out, "knee.json");
     Status written = MakeDirs(a.out);
     if (written.ok()) written = AtomicWriteFile(path, *dump + "\n");
-    if (!written.ok()) return LoadFailed(written);
+    if (!written.ok()) return LoadFailed(written, a.output);
   }
   if (interrupted) return 130;
-  if (!broken.ok()) return LoadFailed(broken);
+  if (!broken.ok()) return LoadFailed(broken, a.output);
   return knee.has_value() ? 0 : 1;
 }
 

@@ -103,7 +103,7 @@ int RunPlanFile(const LoadArguments& a) {
   const Result<load::LoadResult> result = Run(a);
   if (!result.ok()) {
     Say({{"event", "error"}, {"message", std::string(result.status().message())}});
-    return LoadFailed(result.status());
+    return LoadFailed(result.status(), "text");
   }
   const int code = LoadExitCode(result->summary);
   Json end = {{"event", "end"}, {"exit_code", code}, {"started_wall_ns", result->started_wall.count()}};

@@ -259,9 +259,10 @@ int RunLoadCommand(const LoadArguments& a) {
   if (!a.from.empty()) {
     if (a.export_format.empty())
       return LoadFailed(
-          InvalidInput("load", "--from has nothing to do", "give --export aiperf or --export vllm"));
+          InvalidInput("load", "--from has nothing to do", "give --export aiperf or --export vllm"),
+          a.output);
     const Status exported = Export(a, a.from);
-    return exported.ok() ? 0 : LoadFailed(exported);
+    return exported.ok() ? 0 : LoadFailed(exported, a.output);
   }
   if (!a.plan.empty()) return RunPlanFile(a);
   if (a.find_knee) return RunKneeSearch(a);
@@ -274,13 +275,14 @@ int RunLoadCommand(const LoadArguments& a) {
     POOLMARK_ASSIGN_OR_RETURN(load::LoadResult result, RunQuickLoad(a, metrics.get()));
     return std::move(result.summary);
   }();
-  if (!summary.ok()) return LoadFailed(summary.status());
-  if (const Status printed = PrintSummary(a, *summary); !printed.ok()) return LoadFailed(printed);
-  if (std::fflush(stdout) != 0) return LoadFailed(FromErrno("stdout", "writing the summary", errno));
+  if (!summary.ok()) return LoadFailed(summary.status(), a.output);
+  if (const Status printed = PrintSummary(a, *summary); !printed.ok()) return LoadFailed(printed, a.output);
+  if (std::fflush(stdout) != 0)
+    return LoadFailed(FromErrno("stdout", "writing the summary", errno), a.output);
   if (!summary->files_error.empty())
-    std::fprintf(stderr, "poolmark load: %s\n", Printable(summary->files_error, true).c_str());
+    (void)LoadFailed(Unavailable("", summary->files_error), a.output);  // the exit code says it, too
   if (!a.export_format.empty() && summary->files_error.empty()) {
-    if (const Status exported = Export(a, a.out); !exported.ok()) return LoadFailed(exported);
+    if (const Status exported = Export(a, a.out); !exported.ok()) return LoadFailed(exported, a.output);
   }
   return LoadExitCode(*summary);
 }

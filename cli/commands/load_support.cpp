@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "cli/output/table.h"
 #include "cli/output/terminal.h"
+#include "common/base/errors.h"
 #include "common/base/files.h"
 #include "common/stats/slo.h"
 
@@ -54,8 +56,12 @@ void CatchLoadSignals() {
   signal(SIGXFSZ, SIG_IGN);
 }
 
-int LoadFailed(const Status& status) {
-  std::fprintf(stderr, "poolmark load: %s\n", Printable(std::string(status.message()), true).c_str());
+int LoadFailed(const Status& status, const std::string& output) {
+  if (output == "json") {
+    WriteErr(ErrorText(SplitErrors(status), Format::kJson));
+  } else {
+    std::fprintf(stderr, "poolmark load: %s\n", Printable(std::string(status.message()), true).c_str());
+  }
   const bool refused = status.code() == absl::StatusCode::kInvalidArgument ||
                        status.code() == absl::StatusCode::kFailedPrecondition;
   return refused ? 2 : 1;

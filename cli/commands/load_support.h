@@ -14,8 +14,8 @@ namespace poolmark::cli {
 const std::atomic<int>& LoadStop();
 void CatchLoadSignals();
 
-// 2 for what the user can put right in the command, else 1; prints the error.
-int LoadFailed(const Status& status);
+// 2 for what the user can put right in the command, else 1; prints the error, with `output` "json" as JSON.
+int LoadFailed(const Status& status, const std::string& output);
 // 0, 1 when no request succeeded or files could not be written, 130 after an interruption.
 int LoadExitCode(const load::Summary& summary);
 

@@ -9,6 +9,7 @@
 #include "cli/commands/examples.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/table.h"
+#include "common/base/errors.h"
 #include "common/base/files.h"
 #include "common/base/zstd_file.h"
 
@@ -16,7 +17,7 @@ namespace poolmark::cli {
 namespace {
 
 int Fail(const Status& status, Format format = Format::kTable) {
-  WriteErr(ErrorText({ErrorOf(status)}, format));
+  WriteErr(ErrorText(SplitErrors(status), format));
   return ExitCodeOf(status);
 }
 

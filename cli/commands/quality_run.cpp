@@ -155,7 +155,7 @@ int RunQualityRun(const QualityRunArguments& arguments) {
       options.ok() ? quality::RunArms(*options, context) : Result<quality::RunReport>(options.status());
   if (!report.ok()) {
     if (events) events->Say("error", std::string(report.status().message()));
-    return Refuse(report.status());
+    return Refuse(report.status(), arguments.progress);
   }
   if (!events) return Report(*report, arguments.out);
   events->Say("end", absl::StrCat(report->saved.size(), " passes saved, ", report->failed_questions,

@@ -10,6 +10,7 @@
 
 #include "cli/output/table.h"
 #include "cli/output/terminal.h"
+#include "common/base/errors.h"
 #include "common/base/files.h"
 
 namespace poolmark::cli {
@@ -33,7 +34,7 @@ int Refuse(const Status& status) {
 
 int Refuse(const Status& status, const std::string& output) {
   if (output != "json") return Refuse(status);
-  WriteErr(ErrorText({ErrorOf(status)}, Format::kJson));
+  WriteErr(ErrorText(SplitErrors(status), Format::kJson));
   return CodeOf(status);
 }
 

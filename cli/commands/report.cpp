@@ -101,8 +101,7 @@ void AddReport(CLI::App& app, int& exit_code) {
       "found, 1 none.");
   report->callback([flags, &exit_code] {
     const auto result = Run(*flags);
-    if (!result.ok())
-      std::cerr << "poolmark: " << Printable(std::string(result.status().message()), true) << "\n";
+    if (!result.ok()) WriteFailure(result.status(), flags->json);
     exit_code = result.ok() ? *result : 2;
   });
 }

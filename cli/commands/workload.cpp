@@ -109,8 +109,7 @@ void AddInspect(CLI::App& parent, int& exit_code) {
   AddJsonOutput(*inspect, &flags->json, "what was found");
   inspect->callback([flags, &exit_code] {
     const auto result = RunInspect(*flags);
-    if (!result.ok())
-      std::cerr << "poolmark: " << Printable(std::string(result.status().message()), true) << "\n";
+    if (!result.ok()) WriteFailure(result.status(), flags->json);
     exit_code = result.ok() ? *result : 2;
   });
 }
@@ -118,7 +117,32 @@ void AddInspect(CLI::App& parent, int& exit_code) {
 struct GenerateFlags {
   std::string spec, out, format = "mooncake";
   uint32_t block_tokens = 512;
+  bool json = false;
 };
+
+// What was written, and whether another tool finds the reuse in it.
+Status PrintGenerated(const GenerateFlags& flags, const workload::Generated& generated) {
+  if (flags.json) {
+    POOLMARK_ASSIGN_OR_RETURN(const std::string text,
+                              DumpJson({{"file", flags.out},
+                                        {"requests", generated.requests},
+                                        {"reusable", generated.reusable},
+                                        {"reusable_written", generated.reusable_written}},
+                                       1));
+    std::cout << text << "\n";
+  } else {
+    char shares[96];
+    std::snprintf(shares, sizeof shares, "reusable %.3f %%, of the workload %.3f %%",
+                  100 * generated.reusable_written, 100 * generated.reusable);
+    std::cout << flags.out << ": " << generated.requests << " requests, " << shares << "\n";
+  }
+  if (generated.reusable - generated.reusable_written > 0.005) {
+    std::cerr << "poolmark: in blocks of " << flags.block_tokens
+              << " tokens reuse is lost: give a smaller --block-tokens, and read the trace with the same "
+                 "block_tokens\n";
+  }
+  return absl::OkStatus();
+}
 
 void AddGenerate(CLI::App& parent, int& exit_code) {
   auto flags = std::make_shared<GenerateFlags>();
@@ -140,23 +164,13 @@ void AddGenerate(CLI::App& parent, int& exit_code) {
       ->check(CLI::Range(1u, 65536u))
       ->capture_default_str();
   generate->add_option("-o,--out", flags->out, "File to write; .zst compresses")->required();
+  generate->add_flag("--json", flags->json, "Print what was written as JSON");
   generate->callback([flags, &exit_code] {
     const auto result =
         workload::Generate(flags->spec, {flags->format == "tokens", flags->block_tokens}, flags->out);
-    if (result.ok()) {
-      char shares[96];
-      std::snprintf(shares, sizeof shares, "reusable %.3f %%, of the workload %.3f %%",
-                    100 * result->reusable_written, 100 * result->reusable);
-      std::cout << flags->out << ": " << result->requests << " requests, " << shares << "\n";
-      if (result->reusable - result->reusable_written > 0.005) {
-        std::cerr << "poolmark: in blocks of " << flags->block_tokens
-                  << " tokens reuse is lost: give a smaller --block-tokens, and read the trace with the same "
-                     "block_tokens\n";
-      }
-    } else {
-      std::cerr << "poolmark: " << Printable(std::string(result.status().message()), true) << "\n";
-    }
-    exit_code = result.ok() ? 0 : 2;
+    Status done = result.ok() ? PrintGenerated(*flags, *result) : result.status();
+    if (!done.ok()) WriteFailure(done, flags->json);
+    exit_code = done.ok() ? 0 : 2;
   });
 }
 

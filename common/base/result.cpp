@@ -5,12 +5,29 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/errors.h"
 
 namespace poolmark {
 namespace {
 
 constexpr char kPayload[] = "poolmark.error";
+constexpr char kSeveral[] = "poolmark.errors";
 constexpr char kSeparator = '\x1f';  // never part of our texts: control characters are escaped before
+constexpr char kBetween = '\x1e';
+
+std::string Packed(const Error& error) {
+  const std::string sep(1, kSeparator);
+  return absl::StrCat(error.code, sep, error.where, sep, error.message, sep, error.hint);
+}
+
+void Unpack(const std::string& text, Error* error) {
+  const std::vector<std::string> parts = absl::StrSplit(text, kSeparator);
+  if (parts.size() != 4) return;
+  error->code = parts[0];
+  error->where = parts[1];
+  error->message = parts[2];
+  error->hint = parts[3];
+}
 
 }  // namespace
 
@@ -22,9 +39,7 @@ Status ToStatus(const Error& error) {
     text += *part;
   }
   Status status(error.kind == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : error.kind, text);
-  const std::string sep(1, kSeparator);
-  status.SetPayload(
-      kPayload, absl::Cord(absl::StrCat(error.code, sep, error.where, sep, error.message, sep, error.hint)));
+  status.SetPayload(kPayload, absl::Cord(Packed(error)));
   return status;
 }
 
@@ -32,16 +47,21 @@ Error ErrorOf(const Status& status) {
   Error error;
   error.kind = status.code();
   error.message = std::string(status.message());
-  if (auto payload = status.GetPayload(kPayload)) {
-    std::vector<std::string> parts = absl::StrSplit(std::string(*payload), kSeparator);
-    if (parts.size() == 4) {
-      error.code = parts[0];
-      error.where = parts[1];
-      error.message = parts[2];
-      error.hint = parts[3];
-    }
-  }
+  if (auto payload = status.GetPayload(kPayload)) Unpack(std::string(*payload), &error);
   return error;
+}
+
+Errors SplitErrors(const Status& status) {
+  if (status.ok()) return {};
+  const auto payload = status.GetPayload(kSeveral);
+  if (!payload) return {ErrorOf(status)};
+  Errors errors;
+  const std::vector<std::string> parts = absl::StrSplit(std::string(*payload), kBetween);
+  for (const std::string& one : parts) {
+    errors.emplace_back().kind = status.code();
+    Unpack(one, &errors.back());
+  }
+  return errors;
 }
 
 Status InvalidInput(std::string where, std::string message, std::string hint) {
@@ -78,7 +98,14 @@ Status ToStatus(const Errors& errors) {
     if (!text.empty()) text += '\n';
     text += std::string(ToStatus(error).message());
   }
-  return Status(absl::StatusCode::kInvalidArgument, text);
+  Status status(absl::StatusCode::kInvalidArgument, text);
+  std::string packed;
+  for (const Error& error : errors) {
+    if (!packed.empty()) packed += kBetween;
+    packed += Packed(error);
+  }
+  status.SetPayload(kSeveral, absl::Cord(packed));
+  return status;
 }
 
 }  // namespace poolmark

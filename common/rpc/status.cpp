@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
 #include "common/base/json.h"
 #include "poolmark/v1/common.pb.h"
 
@@ -108,7 +109,7 @@ Errors ErrorsOf(const Status& status) {
       return errors;
     }
   }
-  return {ErrorOf(status)};
+  return SplitErrors(status);
 }
 
 }  // namespace poolmark::rpc
