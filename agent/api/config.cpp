@@ -75,6 +75,13 @@ const std::map<std::string, Setter>& Setters() {
          config->log_segment_bytes = *bytes;
          return "";
        }},
+      {"keep_logs",
+       [](const YAML::Node& node, AgentConfig* config) -> std::string {
+         auto bytes = ParseBytes(node.IsScalar() ? node.Scalar() : "");
+         if (!bytes.ok()) return std::string(bytes.status().message());
+         config->keep_logs_bytes = *bytes;
+         return "";
+       }},
       {"directories",
        [](const YAML::Node& node, AgentConfig* config) -> std::string {
          if (!node.IsSequence()) return "must be a list of directories";

@@ -30,6 +30,7 @@ struct AgentConfig {
   Nanoseconds kill_wait = std::chrono::seconds(15);
   bool use_cgroup = true;                     // `containment: subreaper` turns it off
   std::optional<uint64_t> log_segment_bytes;  // ten of them are kept for each process
+  uint64_t keep_logs_bytes = 2ull << 30;      // of ended runs; the newest one stays whatever it has
 };
 
 // All errors at once, with line and column; unknown keys are errors with a suggestion.

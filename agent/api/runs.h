@@ -92,6 +92,7 @@ class Runs {
   // Sends a new guard after a dead one. `cause` goes into the ledger.
   void Sweep(const RunInfo& info, const std::string& cause);
   void Janitor(std::stop_token stop);
+  // Of those that the controller has seen to the end: after a day, and the oldest while all have too much.
   void RemoveOldRuns();
   std::vector<std::string> RunNames() const;
   RunInfo InfoOf(const std::string& run) const;
@@ -110,8 +111,9 @@ class Runs {
   std::map<std::string, std::shared_ptr<ActiveRun>> active_;  // by run
   std::map<std::string, int> guard_pids_;                     // children of ours, to be reaped
   std::set<std::string> sweeping_;
-  std::deque<std::string> ended_;  // runs whose guard is gone, for the janitor
-  std::set<std::string> again_;    // of these: to be swept though they are finished
+  std::deque<std::string> ended_;               // runs whose guard is gone, for the janitor
+  std::set<std::string> again_;                 // of these: to be swept though they are finished
+  std::map<std::string, uint64_t> kept_bytes_;  // by run; the janitor's, and Open's before it
   std::jthread janitor_;
 };
 

@@ -17,6 +17,17 @@ using guard::Record;
 
 constexpr Nanoseconds kKeepFor = std::chrono::hours(24);  // what the controller has seen to the end
 
+uint64_t BytesBelow(const std::string& directory) {
+  uint64_t bytes = 0;
+  auto files = ListTree(directory);
+  if (!files.ok()) return 0;
+  for (const std::string& file : *files) {
+    struct stat facts;
+    if (lstat(JoinPath(directory, file).c_str(), &facts) == 0) bytes += static_cast<uint64_t>(facts.st_size);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void Runs::TearDownAbandoned(const std::string& job, const std::string& cause) {
@@ -177,13 +188,36 @@ void Runs::Sweep(const RunInfo& info, const std::string& cause) {
 }
 
 void Runs::RemoveOldRuns() {
+  struct Kept {
+    time_t since = 0;
+    std::string directory;
+    uint64_t bytes = 0;
+  };
+  std::vector<Kept> kept;
+  std::map<std::string, uint64_t> bytes;  // a run that has ended does not grow
+  uint64_t total = 0;
   for (const std::string& name : RunNames()) {
     RunInfo info = InfoOf(name);
     struct stat facts;
     std::string mark = JoinPath(info.directory, "acknowledged");
     if (stat(mark.c_str(), &facts) != 0) continue;
-    if (RealClock().Wall() - std::chrono::seconds(facts.st_mtime) > kKeepFor)
+    if (RealClock().Wall() - std::chrono::seconds(facts.st_mtime) > kKeepFor) {
       (void)RemoveTree(info.directory);
+      continue;
+    }
+    const auto known = kept_bytes_.find(name);
+    bytes[name] = known != kept_bytes_.end() ? known->second : BytesBelow(info.directory);
+    total += bytes[name];
+    kept.push_back({facts.st_mtime, info.directory, bytes[name]});
+  }
+  kept_bytes_ = std::move(bytes);
+  std::sort(kept.begin(), kept.end(), [](const Kept& a, const Kept& b) {
+    return a.since != b.since ? a.since < b.since : a.directory < b.directory;
+  });
+  for (size_t i = 0; i + 1 < kept.size() && total > config_.keep_logs_bytes; ++i) {
+    Log(LogLevel::kInfo, "run.removed", {{"directory", kept[i].directory}, {"why", "keep_logs"}});
+    (void)RemoveTree(kept[i].directory);
+    total -= kept[i].bytes;
   }
 }
 

@@ -1,12 +1,30 @@
 #include "agent/guard/containment.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include "agent/guard/cgroup.h"
+#include "agent/guard/run.h"
 
 namespace poolmark::guard {
 
 namespace {
+
+constexpr size_t kMostSeen = 100'000;
+constexpr size_t kMostLives = 16;  // of one pid
+// Members are noted once a second; a guard that the machine keeps waiting is later.
+constexpr std::chrono::seconds kBetweenNotes{3};
+
+std::chrono::nanoseconds BornAt(uint64_t start_time) {
+  static const long ticks = sysconf(_SC_CLK_TCK);
+  return std::chrono::nanoseconds(
+      static_cast<int64_t>(start_time * (1'000'000'000ull / static_cast<uint64_t>(ticks))));
+}
+
+// Of the wall clock as it goes now: a step of it since moves every answer alike.
+int64_t WallSecond(std::chrono::nanoseconds boot) {
+  return std::chrono::floor<std::chrono::seconds>(WallNow() - (BootNow() - boot)).count();
+}
 
 // Those that still live; one of a group may have been born after a list was made, so each is read again.
 std::vector<Member> Living(const std::set<pid_t>& pids) {
@@ -91,12 +109,43 @@ void Containment::KillProcess(const std::string& process_id, const std::string& 
 }
 
 void Containment::Note() {
-  if (seen_.size() > 100000) return;
-  if (!group_.empty()) {
-    for (pid_t pid : CgroupMembers(group_)) seen_.insert(pid);
-  } else {
-    for (const Member& member : Members()) seen_.insert(member.pid);
+  if (seen_.size() > kMostSeen) return;
+  if (group_.empty()) {
+    for (const Member& member : Members()) Remember(member);
+    return;
   }
+  std::set<pid_t> now = PidsIn(group_);
+  for (pid_t pid : now) {
+    if (last_noted_.count(pid) != 0) {
+      if (auto known = seen_.find(pid); known != seen_.end()) known->second.back().last_seen = BootNow();
+    } else if (auto stat = ReadStat(pid)) {
+      Remember(Member{pid, stat->start_time});
+    }
+  }
+  last_noted_ = std::move(now);
+}
+
+void Containment::Remember(const Member& member) {
+  std::vector<Life>& lives = seen_[member.pid];
+  if (lives.empty() || lives.back().start_time != member.start_time) {
+    if (lives.size() >= kMostLives) lives.erase(lives.begin());
+    lives.push_back(Life{member.start_time, {}});
+  }
+  lives.back().last_seen = BootNow();
+}
+
+bool Containment::WasMemberAt(pid_t pid, int64_t wall_seconds) const {
+  const auto known = seen_.find(pid);
+  if (known == seen_.end()) return false;
+  const auto now = ReadStat(pid);
+  for (const Life& life : known->second) {
+    if (wall_seconds + 1 < WallSecond(BornAt(life.start_time))) continue;
+    if (now && now->start_time == life.start_time) return true;
+    // Whoever has the pid now may have had it then.
+    if (now && WallSecond(BornAt(now->start_time)) <= wall_seconds + 1) continue;
+    if (wall_seconds <= WallSecond(life.last_seen + kBetweenNotes)) return true;
+  }
+  return false;
 }
 
 }  // namespace poolmark::guard

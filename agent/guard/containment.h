@@ -2,6 +2,7 @@
 // Everywhere, and always in addition: processes whose environment carries the run's marker, and our own
 // descendants (the guard is their subreaper, so orphans come back to it). Not thread-safe.
 #pragma once
+#include <chrono>
 #include <map>
 #include <set>
 #include <string>
@@ -42,22 +43,30 @@ class Containment {
   // SIGKILL to all of them: one pass.
   void KillAll();
   void KillProcess(const std::string& process_id, const std::string& process_group, pid_t leader);
-  // Remembers the pids that are members now: whoever once was one may have made shared memory.
+  // Remembers who is a member now, about once a second: whoever once was one may have made shared memory.
   void Note();
-  // True for a pid that was seen as a member.
-  bool WasMember(pid_t pid) const { return seen_.count(pid) != 0; }
+  // The ledger knows of this member, from a guard before this one.
+  void Remember(const Member& member);
+  // Whether the process that had this pid at that second of the wall clock was a member, as far as anybody
+  // can know: the pid is a stranger's before our process was born, and may be one's after it was last seen.
+  bool WasMemberAt(pid_t pid, int64_t wall_seconds) const;
   // Children of the guard that are no part of the run (its own helper commands).
   void Exclude(pid_t pid) { excluded_.insert(pid); }
   void Include(pid_t pid) { excluded_.erase(pid); }
 
  private:
+  struct Life {
+    uint64_t start_time = 0;
+    std::chrono::nanoseconds last_seen{0};  // CLOCK_BOOTTIME
+  };
   using Processes = std::map<pid_t, ProcStat>;
   static Processes AllProcesses();
   bool IsDescendant(const ProcStat& process, const Processes& all) const;
 
   std::string run_;
   std::string group_;
-  std::set<pid_t> seen_;
+  std::map<pid_t, std::vector<Life>> seen_;
+  std::set<pid_t> last_noted_;  // with a group: who was in it at the last Note
   std::set<pid_t> excluded_;
 };
 

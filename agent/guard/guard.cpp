@@ -137,6 +137,13 @@ Fault Guard::ChooseContainment() {
   Fault fault = run_.Append(head);
   if (!fault.ok()) return fault;
   containment_ = std::make_unique<Containment>(options_.run, group);
+  if (same_boot) {
+    for (const auto& [number, item] : run_.state().items) {
+      const auto pid = item.kind == "process" ? item.made.Signed("pid") : std::nullopt;
+      if (pid)
+        containment_->Remember(Member{static_cast<pid_t>(*pid), item.made.Unsigned("start").value_or(0)});
+    }
+  }
   return options_.adopt ? Fault() : MakeGroup();
 }
 

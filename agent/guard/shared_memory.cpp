@@ -48,8 +48,11 @@ std::vector<SysvSegment> ParseSysv(const std::string& text) {
     unsigned perms = 0;
     unsigned long long size = 0;
     int creator = 0;
-    if (std::sscanf(line.c_str(), "%ld %d %o %llu %d", &key, &id, &perms, &size, &creator) == 5) {
-      segments.push_back(SysvSegment{id, creator, size});
+    long long changed = 0;
+    // After the creator: lpid nattch uid gid cuid cgid atime dtime ctime.
+    if (std::sscanf(line.c_str(), "%ld %d %o %llu %d %*d %*u %*u %*u %*u %*u %*d %*d %lld", &key, &id, &perms,
+                    &size, &creator, &changed) == 6) {
+      segments.push_back(SysvSegment{id, creator, size, changed});
     }
   }
   return segments;

@@ -21,6 +21,7 @@ struct SysvSegment {
   int id = 0;
   pid_t creator = 0;
   uint64_t bytes = 0;
+  int64_t changed = 0;  // seconds of the wall clock: when it was made, or its owner set since
 };
 // From the text of /proc/sysvipc/shm; malformed lines are left out.
 std::vector<SysvSegment> ParseSysv(const std::string& text);

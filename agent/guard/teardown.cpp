@@ -84,6 +84,7 @@ void Teardown::StopEverything(const std::function<bool()>& cut_short) {
   auto begin = BootNow();
   poller_->RunUntil([&] { return quiet() || cut_short(); }, options_.grace);
   // The leaders are gone or out of time; what they left behind gets what remains of the grace.
+  containment_->Note();
   std::vector<Member> left = containment_->Members();
   for (const Member& member : left) SignalPid(OpenPid(member.pid, member.start_time).get(), SIGTERM);
   auto rest = options_.grace - (BootNow() - begin);
@@ -331,7 +332,7 @@ Teardown::Seen Teardown::LookAtSharedMemory(const Item& item) {
     std::string id = std::to_string(segment.id);
     if (sysv_before.count(id) != 0) continue;
     std::string name = "System V segment " + id;
-    if (!containment_->WasMember(segment.creator)) {
+    if (!containment_->WasMemberAt(segment.creator, segment.changed)) {
       others.push_back(name);
     } else {
       (RemoveSysvSegment(segment.id) ? removed : stuck).push_back(name);

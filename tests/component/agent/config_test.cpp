@@ -35,6 +35,7 @@ TEST_CASE("the shipped configuration is read, also with every line switched on")
   CHECK(config->machine == "gpu1");
   CHECK(config->directories == std::vector<std::string>{"/nvme/poolmark"});
   CHECK(config->log_segment_bytes == 10u << 20);
+  CHECK(config->keep_logs_bytes == AgentConfig().keep_logs_bytes);
   AgentConfig defaults;
   CHECK(config->listen == defaults.listen);
   CHECK(config->state_dir == defaults.state_dir);

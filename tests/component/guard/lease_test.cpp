@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -140,6 +141,28 @@ TEST_CASE("strangers survive a tear-down untouched", "[live]") {
   shm_unlink(late_segment.c_str());
   close(segment);
   close(late);
+}
+
+TEST_CASE("System V segments: ours go, one that a stranger made meanwhile stays and is named", "[live]") {
+  GuardFixture fixture;
+  fixture.StartShell("engine-0",
+                     "exec python3 -c 'import ctypes, time; print(ctypes.CDLL(None).shmget(0, 4096, 0o1600), "
+                     "flush=True); time.sleep(1000)'");
+  REQUIRE(WaitFor([&] { return fixture.Log("engine-0").find('\n') != std::string::npos; }));
+  const int ours = std::stoi(fixture.Log("engine-0"));
+  REQUIRE(ours >= 0);
+  const int theirs = shmget(IPC_PRIVATE, 4096, 0600 | IPC_CREAT);
+  REQUIRE(theirs >= 0);
+  auto events = fixture.TearDown();
+  shmid_ds facts{};
+  const bool stays = shmctl(theirs, IPC_STAT, &facts) == 0;
+  shmctl(theirs, IPC_RMID, nullptr);
+  CHECK(stays);
+  CHECK(GuardFixture::Clean(events));
+  const Record memory = GuardFixture::Items(events, "shared_memory").at(0);
+  CHECK(memory.Get("proof") == "removed System V segment " + std::to_string(ours));
+  CHECK(memory.Get("detail").find("System V segment " + std::to_string(theirs)) != std::string::npos);
+  CHECK(shmctl(ours, IPC_STAT, &facts) != 0);
 }
 
 TEST_CASE("a port held by a stranger is refused with its holder's name", "[C3][live]") {

@@ -81,6 +81,7 @@ TEST_CASE("System V segments are read with their creators") {
   REQUIRE(segments.size() == 2);
   CHECK(segments[0].id == 5);
   CHECK(segments[0].creator == 4711);
+  CHECK(segments[0].changed == 1);
   CHECK(segments[1].bytes == 4096);
 }
 
