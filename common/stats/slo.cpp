@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 
 #include "common/base/files.h"
+#include "common/base/json.h"
 #include "common/base/time_format.h"
 
 namespace poolmark::stats {
@@ -82,6 +84,30 @@ Result<std::vector<Slo>> ReadSlos(std::string_view yaml, const std::string& wher
   }
   if (!errors.empty()) return ToStatus(errors);
   return out;
+}
+
+std::string WriteSlos(const std::vector<Slo>& slos) {
+  const auto duration = [](double seconds) {
+    const Nanoseconds exact(std::llround(seconds * 1e9));
+    const std::string text = FormatDuration(exact);
+    const auto read = ParseDuration(text);
+    return read.ok() && *read == exact ? text : std::to_string(exact.count()) + "ns";
+  };
+  YAML::Emitter out;
+  out << YAML::BeginSeq;
+  for (const Slo& slo : slos) {
+    out << YAML::BeginMap;
+    out << YAML::Key << "name" << YAML::Value << slo.name;
+    if (!slo.title.empty()) out << YAML::Key << "title" << YAML::Value << slo.title;
+    out << YAML::Key << "ttft" << YAML::Value << duration(slo.ttft_seconds);
+    out << YAML::Key << "tpot" << YAML::Value << duration(slo.tpot_seconds);
+    if (slo.share) out << YAML::Key << "share" << YAML::Value << PythonFloat(*slo.share);
+    out << YAML::Key << "source" << YAML::Value << slo.source;
+    if (!slo.note.empty()) out << YAML::Key << "note" << YAML::Value << slo.note;
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+  return std::string(out.c_str()) + "\n";
 }
 
 Result<std::vector<Slo>> ReadSloDirectory(const std::string& directory) {

@@ -143,7 +143,6 @@ Result<std::unique_ptr<Controller>> Controller::Start(const ServeOptions& option
   s.environment.timing = options.step_timing;
   s.environment.state_dir = options.state;
   s.environment.results_dir = JoinPath(options.state, "results");
-  s.environment.slo_dir = JoinPath(options.catalogue_dir, "slo");
   s.environment.catalogue_dir = JoinPath(options.catalogue_dir, "catalogue");
   s.jobs = std::make_unique<JobManager>(s.environment, options.retention);
 

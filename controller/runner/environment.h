@@ -20,7 +20,6 @@ struct Environment {
   StepTiming timing;
   std::string state_dir;
   std::string results_dir;    // <state>/results
-  std::string slo_dir;        // deploy/slo
   std::string catalogue_dir;  // deploy/catalogue
 };
 

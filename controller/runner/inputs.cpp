@@ -138,10 +138,8 @@ Result<spec::JobSpec> InputStore::ReadJob(const v1::SubmitJobRequest& request, E
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(PathOf(job->second), kMaxSpecBytes));
   std::map<std::string, std::string> set(request.set().begin(), request.set().end());
   spec::Names names{{}, dialects_};
-  if (!slo_dir_.empty()) {
-    POOLMARK_ASSIGN_OR_RETURN(auto slos, stats::ReadSloDirectory(slo_dir_));
-    for (const stats::Slo& slo : slos) names.presets.push_back(slo.name);
-  }
+  POOLMARK_ASSIGN_OR_RETURN(auto slos, PresetsOf(request));
+  for (const stats::Slo& slo : slos) names.presets.push_back(slo.name);
   auto spec = spec::ReadJob(text, request.job_path(), files, set, errors, names);
   if (!spec.ok()) return spec.status();
   for (const spec::WorkloadSpec& workload : spec->workloads) {
@@ -155,24 +153,42 @@ Result<spec::JobSpec> InputStore::ReadJob(const v1::SubmitJobRequest& request, E
   return spec;
 }
 
-Status InputStore::AddCatalogueStacks(const spec::JobSpec& job, v1::SubmitJobRequest* request) const {
+Result<std::vector<stats::Slo>> InputStore::PresetsOf(const v1::SubmitJobRequest& request) const {
+  for (const v1::JobInput& input : request.inputs()) {
+    if (input.path() != kSloPresets) continue;
+    POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(PathOf(input.sha256()), kMaxSpecBytes));
+    return stats::ReadSlos(text, kSloPresets);
+  }
+  if (slo_dir_.empty()) return std::vector<stats::Slo>();
+  return stats::ReadSloDirectory(slo_dir_);
+}
+
+Status InputStore::AddText(const std::string& path, const std::string& text,
+                           v1::SubmitJobRequest* request) const {
+  const std::string sha256 = Sha256Hex(text);
+  if (!Has(sha256)) {
+    POOLMARK_ASSIGN_OR_RETURN(Upload upload, Begin(sha256));
+    POOLMARK_RETURN_IF_ERROR(upload.Append(text));
+    POOLMARK_RETURN_IF_ERROR(upload.Finish().status());
+  }
+  v1::JobInput* input = request->add_inputs();
+  input->set_path(path);
+  input->set_sha256(sha256);
+  input->set_size(text.size());
+  return absl::OkStatus();
+}
+
+Status InputStore::AddFromCatalogue(const spec::JobSpec& job, const std::vector<stats::Slo>& slos,
+                                    v1::SubmitJobRequest* request) const {
   std::set<std::string> there;
   for (const v1::JobInput& input : request->inputs()) there.insert(input.path());
   for (const spec::StackUse& use : job.uses) {
     if (!there.insert(use.use).second) continue;
     POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadCatalogueStack(stacks_dir_, use.use));
-    const std::string sha256 = Sha256Hex(text);
-    if (!Has(sha256)) {
-      POOLMARK_ASSIGN_OR_RETURN(Upload upload, Begin(sha256));
-      POOLMARK_RETURN_IF_ERROR(upload.Append(text));
-      POOLMARK_RETURN_IF_ERROR(upload.Finish().status());
-    }
-    v1::JobInput* input = request->add_inputs();
-    input->set_path(use.use);
-    input->set_sha256(sha256);
-    input->set_size(text.size());
+    POOLMARK_RETURN_IF_ERROR(AddText(use.use, text, request));
   }
-  return absl::OkStatus();
+  if (slos.empty() || there.contains(kSloPresets)) return absl::OkStatus();
+  return AddText(kSloPresets, stats::WriteSlos(slos), request);
 }
 
 std::map<std::string, std::string> InputStore::FilesOf(const v1::SubmitJobRequest& request) const {

@@ -8,12 +8,15 @@
 
 #include "common/base/result.h"
 #include "common/spec/job.h"
+#include "common/stats/requests.h"
 #include "poolmark/v1/controller.pb.h"
 
 namespace poolmark::controller {
 
 inline constexpr uint64_t kMaxInputBytes = 16ull << 30;
 inline constexpr uint64_t kMaxSpecBytes = 4u << 20;  // YAML files
+// The input that holds the goodput presets a job names, as they were when it was submitted.
+inline constexpr char kSloPresets[] = "slo-presets";
 
 class InputStore {
  public:
@@ -49,9 +52,12 @@ class InputStore {
   // Reads the job of a request from its inputs and the catalogue. All errors at once: what is missing from
   // the store, what the spec says wrong.
   Result<spec::JobSpec> ReadJob(const v1::SubmitJobRequest& request, Errors* errors) const;
-  // Puts the catalogue's stacks that the job uses beside its inputs, so that the job keeps what it was
-  // submitted with whatever the catalogue says later.
-  Status AddCatalogueStacks(const spec::JobSpec& job, v1::SubmitJobRequest* request) const;
+  // The goodput presets that the job may name: those among its inputs, else those of the catalogue.
+  Result<std::vector<stats::Slo>> PresetsOf(const v1::SubmitJobRequest& request) const;
+  // Puts what the job uses of the catalogue beside its inputs, stacks and presets (`slos`), so that the job
+  // keeps what it was submitted with whatever the catalogue says later.
+  Status AddFromCatalogue(const spec::JobSpec& job, const std::vector<stats::Slo>& slos,
+                          v1::SubmitJobRequest* request) const;
   // Path in the specs -> stored file.
   std::map<std::string, std::string> FilesOf(const v1::SubmitJobRequest& request) const;
   // Removes inputs that none of `keep` names; those of the last hour stay (uploads come before their job).
@@ -59,6 +65,7 @@ class InputStore {
   const std::string& stacks_dir() const { return stacks_dir_; }
 
  private:
+  Status AddText(const std::string& path, const std::string& text, v1::SubmitJobRequest* request) const;
   InputStore(std::string directory, std::string stacks_dir, std::string slo_dir,
              std::vector<std::string> dialects)
       : directory_(std::move(directory)),

@@ -48,7 +48,6 @@ JobRunner::JobRunner(const Environment& environment, const std::string& job_id,
   run_.timing = environment.timing;
   run_.state_dir = environment.state_dir;
   run_.results_dir = ResultsDir(environment, job_id);
-  run_.slo_dir = environment.slo_dir;
   run_.catalogue_dir = environment.catalogue_dir;
   run_.event = [this](v1::JobEvent event) {
     auto stored = environment_.store->AppendEvent(job_id_, std::move(event));
@@ -137,6 +136,7 @@ void JobRunner::Run(std::stop_token shutdown) {
   if (planned_) {
     run_.job = &planned_->job;
     run_.plan = &planned_->plan;
+    run_.slos = planned_->slos;
   } else {
     bare_plan_.machines.assign(job.job.machines().begin(), job.job.machines().end());
     bare_plan_.head = bare_plan_.machines.empty() ? "" : bare_plan_.machines.front();

@@ -1,7 +1,6 @@
 #include "controller/runner/manager.h"
 
 #include <malloc.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -10,8 +9,9 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "controller/runner/cancelled.h"
+#include "controller/runner/request_limits.h"
 #include "controller/runner/results_writer.h"
-#include "controller/runner/room.h"
+#include "controller/steps/room.h"
 
 namespace poolmark::controller {
 namespace {
@@ -29,16 +29,23 @@ std::string DigestOf(v1::SubmitJobRequest request) {
   return Sha256Hex(text);
 }
 
-std::optional<uint64_t> FileSize(const std::string& path) {
-  struct stat info {};
-  if (lstat(path.c_str(), &info) != 0) return std::nullopt;
-  return static_cast<uint64_t>(info.st_size);
-}
-
 std::string NameOf(const v1::SubmitJobRequest& request) {
   if (!request.name().empty()) return request.name();
   std::string base = request.job_path().substr(request.job_path().rfind('/') + 1);
   return base.substr(0, base.rfind('.'));
+}
+
+// What the request may not hold and what its specs and their plan say wrong, all in one answer.
+Result<std::unique_ptr<PlannedJob>> PlanSubmission(const Environment& environment,
+                                                   const v1::SubmitJobRequest& request, FactsFrom facts,
+                                                   Errors* errors) {
+  CheckSubmission(request, errors);
+  Errors of_specs;
+  auto planned = PlanJob(environment, request, "", &of_specs, facts);
+  if (!planned.ok() && of_specs.empty()) of_specs.push_back(ErrorOf(planned.status()));
+  errors->insert(errors->end(), of_specs.begin(), of_specs.end());
+  if (!errors->empty()) return ToStatus(*errors);
+  return planned;
 }
 
 }  // namespace
@@ -82,6 +89,7 @@ Status JobManager::Start() {
     StartRunner(now.job.id(), planned.ok() ? std::move(*planned) : nullptr);
   }
   POOLMARK_RETURN_IF_ERROR(environment_.registry->Refresh());
+  FinishDeletions();
   // Ended, but not closed: the start before was cut off in between, or its disk was full.
   unclosed_ = true;
   CloseEnded();
@@ -103,6 +111,7 @@ void JobManager::Stop() {
 
 Result<v1::SubmitJobResponse> JobManager::Submit(const v1::SubmitJobRequest& given,
                                                  const std::string& owner) {
+  POOLMARK_RETURN_IF_ERROR(CheckRequestId(given.request_id()));
   const std::string digest = DigestOf(given);
   if (!given.request_id().empty()) {
     POOLMARK_ASSIGN_OR_RETURN(auto answer, environment_.store->FindAnswer(given.request_id(), digest));
@@ -113,14 +122,12 @@ Result<v1::SubmitJobResponse> JobManager::Submit(const v1::SubmitJobRequest& giv
   }
   v1::SubmitJobRequest request = given;
   request.set_name(NameOf(given));
-  if (request.name().size() > 200)
-    return InvalidInput("name",
-                        absl::StrCat("has ", request.name().size(), " characters, at most 200 are allowed"));
   Errors errors;
-  auto planned = PlanJob(environment_, request, "", &errors);
-  if (!planned.ok()) return errors.empty() ? planned.status() : ToStatus(errors);
+  auto planned = PlanSubmission(environment_, request, FactsFrom::kRegistry, &errors);
+  if (!planned.ok()) return planned.status();
   POOLMARK_RETURN_IF_ERROR(RoomForJob(environment_.state_dir));
-  POOLMARK_RETURN_IF_ERROR(environment_.inputs->AddCatalogueStacks((*planned)->job, &request));
+  POOLMARK_RETURN_IF_ERROR(
+      environment_.inputs->AddFromCatalogue((*planned)->job, (*planned)->slos, &request));
   POOLMARK_ASSIGN_OR_RETURN(v1::Job job,
                             environment_.store->Insert(request, owner, digest, (*planned)->plan.notes,
                                                        (*planned)->plan.estimate.count()));
@@ -131,10 +138,12 @@ Result<v1::SubmitJobResponse> JobManager::Submit(const v1::SubmitJobRequest& giv
   return response;
 }
 
-v1::ValidateJobResponse JobManager::Validate(const v1::SubmitJobRequest& request) {
+v1::ValidateJobResponse JobManager::Validate(const v1::SubmitJobRequest& given) {
   v1::ValidateJobResponse response;
+  v1::SubmitJobRequest request = given;
+  request.set_name(NameOf(given));
   Errors errors;
-  auto planned = PlanJob(environment_, request, "", &errors, FactsFrom::kAgents);
+  auto planned = PlanSubmission(environment_, request, FactsFrom::kAgents, &errors);
   if (!planned.ok()) {
     if (errors.empty()) errors.push_back(ErrorOf(planned.status()));
     for (const Error& error : errors) {
@@ -187,44 +196,6 @@ Result<v1::Job> JobManager::Cancel(const std::string& job_id, bool force, const 
   return job.job;
 }
 
-Result<uint64_t> JobManager::Delete(const std::string& job_id) {
-  POOLMARK_ASSIGN_OR_RETURN(StoredJob job, environment_.store->Get(job_id));
-  {
-    std::lock_guard lock(mutex_);
-    auto found = running_.find(job.job.id());
-    if (!IsTerminal(job.job.state())) {
-      return Precondition(absl::StrCat("job '", job.job.id(), "'"),
-                          absl::StrCat("it has not ended (", StateName(job.job.state()), ")"),
-                          absl::StrCat("end it first: poolmark cancel ", job.job.id()));
-    }
-    if (found != running_.end() && !found->second->ended) {
-      return Precondition(absl::StrCat("job '", job.job.id(), "'"), "it is still being closed",
-                          "try again in a moment");
-    }
-  }
-  POOLMARK_RETURN_IF_ERROR(environment_.store->Delete(job.job.id()));
-  const std::string directory = ResultsDir(environment_, job.job.id());
-  uint64_t bytes = 0;
-  if (auto files = ListTree(directory); files.ok()) {
-    for (const std::string& file : *files) {
-      bytes += FileSize(JoinPath(directory, file)).value_or(0);
-    }
-  }
-  POOLMARK_RETURN_IF_ERROR(RemoveTree(directory).status());
-  std::set<std::string> keep;
-  uint64_t before = 0;
-  do {
-    POOLMARK_ASSIGN_OR_RETURN(auto page, environment_.store->List({}, before, 1000));
-    for (const v1::Job& other : page.jobs) {
-      auto stored = environment_.store->Get(other.id());
-      if (!stored.ok()) continue;
-      for (const v1::JobInput& input : stored->request.inputs()) keep.insert(input.sha256());
-    }
-    before = page.next;
-  } while (before != 0);
-  return bytes + environment_.inputs->RemoveUnused(keep);
-}
-
 void JobManager::MachineLost(const std::string& machine, const std::string& job_id) {
   std::lock_guard lock(mutex_);
   auto found = running_.find(job_id);
@@ -255,6 +226,7 @@ void JobManager::Dispatch(std::stop_token stop) {
     Reap();
     queue_.Step();
     Expire();
+    ForgetAnswers();
     CloseEnded();
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, stop, kLook, [this] { return wake_; });
@@ -337,34 +309,6 @@ void JobManager::Reap() {
   if (ended.empty()) return;
   ended.clear();
   malloc_trim(0);  // a job's records, samples and report went through here
-}
-
-void JobManager::Expire() {
-  if (retention_.max_age.count() == 0 && retention_.max_bytes == 0) return;
-  const Nanoseconds now = environment_.clock->Steady();
-  if (last_expiry_.count() != 0 && now - last_expiry_ < std::chrono::minutes(10)) return;
-  last_expiry_ = now;
-  uint64_t total = 0;
-  uint64_t before = 0;
-  do {
-    auto page = environment_.store->List({}, before, 1000);
-    if (!page.ok()) return;
-    for (const v1::Job& job : page->jobs) {  // newest first
-      const std::string directory = ResultsDir(environment_, job.id());
-      if (auto files = ListTree(directory); files.ok()) {
-        for (const std::string& file : *files) total += FileSize(JoinPath(directory, file)).value_or(0);
-      }
-      if (!IsTerminal(job.state())) continue;
-      const bool old =
-          retention_.max_age.count() != 0 &&
-          environment_.clock->Wall().count() - job.finished_wall_ns() > retention_.max_age.count();
-      const bool full = retention_.max_bytes != 0 && total > retention_.max_bytes;
-      if (!old && !full) continue;
-      Log(LogLevel::kInfo, "job.expired", {{"job", job.id()}, {"why", old ? "age" : "size"}});
-      (void)Delete(job.id());
-    }
-    before = page->next;
-  } while (before != 0);
 }
 
 }  // namespace poolmark::controller

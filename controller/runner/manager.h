@@ -60,6 +60,12 @@ class JobManager {
   void Reap();
   void Finish(const StoredJob& job, JobEventKind event, Change change, const PlannedJob* planned);
   void Expire();
+  // The files of a job whose row is gone, and the inputs that no other job has: freed bytes.
+  Result<uint64_t> RemoveFiles(const std::string& job_id);
+  // Deletions that an earlier start did not get through with.
+  void FinishDeletions();
+  // Dispatcher thread.
+  void ForgetAnswers();
   // Completes the files of jobs that have ended where that could not be done at once. Dispatcher thread, and
   // Start.
   void CloseEnded();
@@ -72,7 +78,7 @@ class JobManager {
   bool wake_ = false;
   std::map<std::string, std::unique_ptr<Running>> running_;
   std::jthread dispatcher_;
-  Nanoseconds last_expiry_{0}, last_close_{0};  // dispatcher thread
+  Nanoseconds last_expiry_{0}, last_close_{0}, last_forget_{0};  // dispatcher thread
   std::atomic<bool> unclosed_{false};
 };
 

@@ -180,7 +180,7 @@ Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
   auto planned = std::make_unique<PlannedJob>();
   POOLMARK_ASSIGN_OR_RETURN(planned->job, environment.inputs->ReadJob(request, errors));
   if (!planned->job.slo.empty()) {
-    auto presets = stats::ReadSloDirectory(environment.slo_dir);
+    auto presets = environment.inputs->PresetsOf(request);
     auto picked = presets.ok() ? stats::PickSlos(*presets, planned->job.slo)
                                : Result<std::vector<stats::Slo>>(presets.status());
     if (!picked.ok()) {
@@ -189,6 +189,7 @@ Result<std::unique_ptr<PlannedJob>> PlanJob(const Environment& environment,
       errors->push_back(std::move(error));
       return picked.status();
     }
+    planned->slos = *std::move(picked);
   }
   PlanInput input;
   // At submit the job has no id yet; directories of the plan then carry this word, nothing is made from it.

@@ -13,7 +13,8 @@ namespace poolmark::controller {
 struct PlannedJob {
   spec::JobSpec job;
   Plan plan;
-  bool names_machines = true;  // the pool file says which; else they were picked
+  bool names_machines = true;    // the pool file says which; else they were picked
+  std::vector<stats::Slo> slos;  // that the job names
 };
 
 enum class FactsFrom { kRegistry, kAgents };

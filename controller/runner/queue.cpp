@@ -6,7 +6,7 @@
 #include "common/base/log.h"
 #include "controller/jobs/job_table.h"
 #include "controller/runner/cancelled.h"
-#include "controller/runner/room.h"
+#include "controller/steps/room.h"
 
 namespace poolmark::controller {
 namespace {

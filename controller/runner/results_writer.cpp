@@ -31,19 +31,23 @@ std::string BaseName(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
+// The last part of its path; what of the catalogue a job took along is named there without its ending.
+std::string InputFileName(const v1::JobInput& input) {
+  const bool of_catalogue = input.path().find_first_of("./") == std::string::npos;
+  return BaseName(input.path()) + (of_catalogue ? ".yaml" : "");
+}
+
 // inputs/<base name>; two of the same name get their digest in front.
 std::map<std::string, std::string> InputNames(const v1::SubmitJobRequest& request) {
   std::map<std::string, int> uses;
-  for (const v1::JobInput& input : request.inputs()) ++uses[BaseName(input.path())];
+  for (const v1::JobInput& input : request.inputs()) ++uses[InputFileName(input)];
   std::map<std::string, std::string> names;
   for (const v1::JobInput& input : request.inputs()) {
-    const std::string base = BaseName(input.path());
-    // A stack of the catalogue is named without its ending.
-    const char* ending = input.path().find_first_of("./") == std::string::npos ? ".yaml" : "";
+    const std::string base = InputFileName(input);
     // What the record itself is called stays free.
     const bool apart = uses[base] > 1 || base == BaseName(std::string(results::kInputsFile));
-    names[input.path()] = absl::StrCat(results::kInputsDir.data(), "/",
-                                       apart ? input.sha256().substr(0, 8) + "-" : "", base, ending);
+    names[input.path()] =
+        absl::StrCat(results::kInputsDir.data(), "/", apart ? input.sha256().substr(0, 8) + "-" : "", base);
   }
   return names;
 }

@@ -130,10 +130,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
     if (facts.evidence.interrupted.empty())
       facts.evidence.interrupted = "the load left no record of its times";
   }
-  if (!run.slo_dir.empty() && !run.job->slo.empty()) {
-    POOLMARK_ASSIGN_OR_RETURN(auto presets, stats::ReadSloDirectory(run.slo_dir));
-    POOLMARK_ASSIGN_OR_RETURN(facts.slos, stats::PickSlos(presets, run.job->slo));
-  }
+  facts.slos = run.slos;
   const auto catalogue = CatalogueIn(run.catalogue_dir);
   const results::PlanFile planned = ToFile(*run.plan);
   const results::PlanStack& as_planned = *planned.stack(stack.name);

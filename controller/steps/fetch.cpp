@@ -1,14 +1,23 @@
 #include "controller/steps/fetch.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
+#include "common/base/units.h"
 #include "common/results/layout.h"
+#include "controller/steps/room.h"
 
 namespace poolmark::controller {
 namespace {
 
 constexpr uint64_t kLogTail = 1u << 20;
+
+Status TooMuch(const std::string& where, std::string message) {
+  return ToStatus(
+      Error{absl::StatusCode::kOutOfRange, "agent_sends_too_much", where, std::move(message), ""});
+}
 
 }  // namespace
 
@@ -19,8 +28,26 @@ Status FetchFile(const JobRun& run, const std::string& machine, const std::strin
   POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(part, "", 0640));
   Sha256 digest;
   uint64_t have = 0;
+  std::optional<uint64_t> announced;
   bool complete = false;
   Status written;
+  // Nothing of an agent's is believed to end by itself.
+  const auto check = [&](const v1::FetchFileResponse& chunk) -> Status {
+    const std::string where = absl::StrCat(machine, ":", path);
+    if (announced && chunk.size() != *announced)
+      return TooMuch(where,
+                     absl::StrCat("the machine said ", *announced, " bytes first, then ", chunk.size()));
+    if (!announced) {
+      if (chunk.size() > kMaxFetchedBytes)
+        return TooMuch(where, absl::StrCat("it has ", FormatBytes(chunk.size()), ", at most ",
+                                           FormatBytes(kMaxFetchedBytes), " are fetched"));
+      POOLMARK_RETURN_IF_ERROR(RoomForFile(run.results_dir, chunk.size()));
+      announced = chunk.size();
+    }
+    if (have + chunk.data().size() > *announced)
+      return TooMuch(where, absl::StrCat("the machine said ", *announced, " bytes and sends more"));
+    return absl::OkStatus();
+  };
   // A broken stream is resumed from what is on disk.
   for (int attempt = 0; attempt < 5 && !complete && !run.shutdown.stop_requested(); ++attempt) {
     v1::FetchFileRequest request;
@@ -30,19 +57,23 @@ Status FetchFile(const JobRun& run, const std::string& machine, const std::strin
     std::string expected;
     uint64_t size = 0;
     Status status = link->FetchFile(request, run.shutdown, [&](const v1::FetchFileResponse& chunk) {
-      if (!chunk.data().empty()) {
+      written = check(chunk);
+      if (written.ok() && !chunk.data().empty()) {
         written = AppendFile(part, chunk.data(), false);
         digest.Update(chunk.data());
         have += chunk.data().size();
       }
-      if (chunk.last()) {
+      if (written.ok() && chunk.last()) {
         complete = true;
         expected = chunk.sha256();
         size = chunk.size();
       }
       return written.ok();
     });
-    POOLMARK_RETURN_IF_ERROR(written);
+    if (!written.ok()) {
+      (void)RemoveTree(part);
+      return written;
+    }
     if (complete) {
       const std::string seen = digest.Hex();
       if (seen != expected || have != size) {

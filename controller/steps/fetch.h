@@ -1,11 +1,15 @@
-// Files and logs from a machine into the results directory: in chunks, checked against the SHA-256 that comes
-// last, made visible only when whole.
+// Files and logs from a machine into the results directory: in chunks, never more than the size that comes
+// with the first one and only what the disk has room for, checked against the SHA-256 that comes last, made
+// visible only when whole.
 #pragma once
 #include <string>
 
 #include "controller/steps/step.h"
 
 namespace poolmark::controller {
+
+// The most that one file may have: the records of a load of days. More is refused before it fills the disk.
+inline constexpr uint64_t kMaxFetchedBytes = 16ull << 30;
 
 // `path` is relative to the job's work directory on `machine`.
 Status FetchFile(const JobRun& run, const std::string& machine, const std::string& path,

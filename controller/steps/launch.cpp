@@ -54,6 +54,18 @@ Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& 
   return absl::OkStatus();
 }
 
+Nanoseconds ReadyWithin(const JobRun& run, const v1::ProcessSpec& spec) {
+  return 3 * Nanoseconds(spec.ready().within_ns()) + run.timing.ready_margin;
+}
+
+StepOutcome NotTold(const std::string& id, const std::string& machine, Nanoseconds within) {
+  return StepOutcome::Interrupted(
+      "agent_silent",
+      absl::StrCat(id, " on ", machine, ": for ", within.count() / 1'000'000'000,
+                   " s its agent told neither that it is ready nor that it failed, though it answers"),
+      machine);
+}
+
 v1::Reason DeathReason(JobRun* run, const ProcessWatch::Death& death, const std::string& code) {
   std::string text = DescribeEnd(death.status);
   if (text.find('\n') == std::string::npos) {
@@ -126,10 +138,21 @@ StepOutcome Launch(JobRun* run, const StackPlan& stack, uint32_t cycle, ProcessW
       failure.kind = away ? StepOutcome::Kind::kInterrupted : StepOutcome::Kind::kFailed;
       return failure;
     }
-    if (!watch->AwaitReady(ids)) {
+    Nanoseconds within{0};
+    for (const auto& [machine, list] : by_machine) {
+      for (const PlannedProcess* process : list) within = std::max(within, ReadyWithin(*run, process->spec));
+    }
+    if (!watch->AwaitReady(ids, run->clock->Steady() + within)) {
       if (auto death = watch->FirstDeath())
         return {StepOutcome::Kind::kFailed, {DeathReason(run, *death, "launch_failed")}};
-      return StepOutcome::Stopped();
+      if (run->stop.stop_requested()) return StepOutcome::Stopped();
+      for (const auto& [machine, list] : by_machine) {
+        for (const PlannedProcess* process : list) {
+          const auto status = watch->StatusOf(process->spec.id());
+          if (!status || status->state() != v1::PROCESS_STATE_READY)
+            return NotTold(process->spec.id(), machine, within);
+        }
+      }
     }
     for (const std::string& id : ids) {
       auto status = watch->StatusOf(id);

@@ -18,6 +18,11 @@ Status StartOne(JobRun* run, const std::string& machine, const v1::ProcessSpec& 
                 const std::string& request, ProcessWatch* watch);
 
 // Why a process is gone, as a reason, with the end of its log where the agent's message has none.
+// How long an agent may take to say that the process is ready or has failed: it extends the time that the
+// stack file gives while the log grows, up to three times.
+Nanoseconds ReadyWithin(const JobRun& run, const v1::ProcessSpec& spec);
+// It said neither, but beats.
+StepOutcome NotTold(const std::string& id, const std::string& machine, Nanoseconds within);
 v1::Reason DeathReason(JobRun* run, const ProcessWatch::Death& death, const std::string& code);
 
 }  // namespace poolmark::controller

@@ -11,6 +11,10 @@
 namespace poolmark::controller {
 namespace {
 
+// A machine has two dozen checks, and one for each RDMA card.
+constexpr size_t kMaxChecks = 500;
+constexpr size_t kMaxCheckBytes = 4u << 20;
+
 // Lease, fresh facts and all checks of one machine.
 Status ProveMachine(JobRun* run, const std::string& name, v1::AcquireLeaseResponse* lease, v1::Facts* facts,
                     std::vector<v1::CheckResult>* checks) {
@@ -28,9 +32,14 @@ Status ProveMachine(JobRun* run, const std::string& name, v1::AcquireLeaseRespon
   *request.mutable_lease() = run->Lease(name);
   auto plan = run->plan->checks.find(name);
   if (plan != run->plan->checks.end()) *request.mutable_plan() = plan->second;
+  size_t bytes = 0;
+  bool too_much = false;
   const auto ask_for = [&](const std::string& suffix) -> Status {
     bool complete = false;
     POOLMARK_RETURN_IF_ERROR(link->RunChecks(request, run->stop, [&](const v1::RunChecksResponse& response) {
+      bytes += response.ByteSizeLong();
+      too_much = too_much || checks->size() >= kMaxChecks || bytes > kMaxCheckBytes;
+      if (too_much) return false;
       if (response.has_result()) {
         v1::CheckResult result = response.result();
         result.set_id(absl::StrCat(result.id(), suffix));
@@ -41,6 +50,11 @@ Status ProveMachine(JobRun* run, const std::string& name, v1::AcquireLeaseRespon
       complete = complete || response.last();
       return true;
     }));
+    if (too_much)
+      return ToStatus(Error{
+          absl::StatusCode::kOutOfRange, "agent_sends_too_much", name,
+          absl::StrCat("its agent answers with more than ", checks->size(), " checks in ", bytes, " bytes"),
+          "look at the machine itself"});
     return complete ? absl::OkStatus() : Unavailable(name, "the agent ended its checks without the last one");
   };
   POOLMARK_RETURN_IF_ERROR(ask_for(""));

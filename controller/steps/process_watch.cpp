@@ -9,6 +9,9 @@ namespace poolmark::controller {
 namespace {
 
 constexpr size_t kProgressKept = 1000;
+constexpr size_t kProgressBytes = 64u << 10;  // of one line; a tick has a few hundred
+// Processes that an agent speaks of before their start was answered; it has as many as the plan.
+constexpr size_t kHeardKept = 1000;
 
 bool IsEnd(v1::ProcessState state) {
   return state != v1::PROCESS_STATE_STARTING && state != v1::PROCESS_STATE_READY;
@@ -53,7 +56,9 @@ void ProcessWatch::Follow(const std::string& machine, std::stop_token stop) {
         if (response.sequence() != 0) request.set_after_sequence(response.sequence());
         std::lock_guard lock(mutex_);
         if (response.has_status()) Heard(response.status());
-        if (!response.progress_id().empty()) {
+        // A load's first line may be here before the answer to its start is.
+        const bool known = progress_.contains(response.progress_id()) || progress_.size() < kHeardKept;
+        if (!response.progress_id().empty() && known && response.progress_json().size() <= kProgressBytes) {
           auto& lines = progress_[response.progress_id()];
           lines.push_back(response.progress_json());
           if (lines.size() > kProgressKept) lines.pop_front();
@@ -95,6 +100,7 @@ void ProcessWatch::RunEnded(const std::string& machine, const std::string& why) 
 }
 
 void ProcessWatch::Heard(const v1::ProcessStatus& status) {
+  if (heard_.size() >= kHeardKept) heard_.clear();
   heard_[{status.id(), status.pid()}] = status;
   auto known = status_.find(status.id());
   if (known == status_.end()) return;
@@ -159,13 +165,15 @@ bool ProcessWatch::Await(const std::function<bool()>& done, std::optional<Nanose
   }
 }
 
-bool ProcessWatch::AwaitReady(const std::vector<std::string>& ids) {
-  return Await([&] {
-    return std::all_of(ids.begin(), ids.end(), [&](const std::string& id) {
-      auto found = status_.find(id);
-      return found != status_.end() && found->second.state() == v1::PROCESS_STATE_READY;
-    });
-  });
+bool ProcessWatch::AwaitReady(const std::vector<std::string>& ids, Nanoseconds deadline) {
+  return Await(
+      [&] {
+        return std::all_of(ids.begin(), ids.end(), [&](const std::string& id) {
+          auto found = status_.find(id);
+          return found != status_.end() && found->second.state() == v1::PROCESS_STATE_READY;
+        });
+      },
+      deadline);
 }
 
 bool ProcessWatch::AwaitEnd(const std::string& id, std::optional<Nanoseconds> deadline) {

@@ -43,8 +43,9 @@ class ProcessWatch {
   // Waits until `done` holds (checked with the lock held at every change and every poll), a process dies
   // unexpectedly, or `stop`. True when `done`.
   bool Await(const std::function<bool()>& done, std::optional<Nanoseconds> deadline = std::nullopt);
-  // Waits until all are ready. False on a death, a failure, or stop.
-  bool AwaitReady(const std::vector<std::string>& ids);
+  // Waits until all are ready. False on a death, a failure, stop, or at the deadline: an agent that beats and
+  // tells nothing of its processes is no reason to wait for ever.
+  bool AwaitReady(const std::vector<std::string>& ids, Nanoseconds deadline);
   bool AwaitEnd(const std::string& id, std::optional<Nanoseconds> deadline = std::nullopt);
   // Progress lines since the last call, oldest first.
   std::vector<std::string> TakeProgress(const std::string& id);

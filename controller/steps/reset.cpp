@@ -79,7 +79,12 @@ class Resetter {
       Status started = StartOne(&run_, process.machine, process.spec,
                                 absl::StrCat("reset-start/", tag_, "/", process.spec.id()), &watch_);
       if (!started.ok()) return Broken(started, process.machine, "starting " + process.spec.id() + " again");
-      if (!watch_.AwaitReady({process.spec.id()})) return Died();
+      const Nanoseconds within = ReadyWithin(run_, process.spec);
+      if (!watch_.AwaitReady({process.spec.id()}, run_.clock->Steady() + within)) {
+        if (!watch_.FirstDeath() && !run_.stop.stop_requested())
+          return NotTold(process.spec.id(), process.machine, within);
+        return Died();
+      }
       watch_.Expect(process.spec.id(), false);
       result_.state.tiers.push_back({process.spec.id(), "restart", 0.0});
     }

@@ -14,6 +14,7 @@
 #include "common/base/result.h"
 #include "common/results/path_calibration.h"
 #include "common/spec/job.h"
+#include "common/stats/requests.h"
 #include "controller/machines/registry.h"
 #include "controller/steps/plan.h"
 #include "poolmark/v1/controller.pb.h"
@@ -50,6 +51,8 @@ struct StepTiming {
   Nanoseconds stop_grace = std::chrono::seconds(30);   // SIGTERM to SIGKILL
   Nanoseconds load_stall = std::chrono::seconds(60);   // no progress line of the load
   Nanoseconds load_start = std::chrono::seconds(120);  // to its first progress line
+  // To an agent's word that a process is ready or has failed, beyond the time that it may give it.
+  Nanoseconds ready_margin = std::chrono::seconds(60);
 };
 
 struct JobRun {
@@ -61,9 +64,9 @@ struct JobRun {
   StepTiming timing;
   std::string state_dir;                           // the controller's
   std::string results_dir;                         // <state>/results/<job>
-  std::string slo_dir;                             // deploy/slo
   std::string catalogue_dir;                       // deploy/catalogue
   std::map<std::string, std::string> input_files;  // path in the specs -> stored file
+  std::vector<stats::Slo> slos;                    // that the job names
   std::stop_token stop;
   std::stop_token shutdown;                 // the controller ends; a cancel does not fire it
   std::function<void(v1::JobEvent)> event;  // stored

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "common/base/json.h"
 #include "common/base/log.h"
 #include "controller/steps/launch.h"
 
@@ -38,9 +38,19 @@ std::vector<v1::CheckResult> FlushStore(JobRun* run, const StackPlan& stack, std
   return results;
 }
 
-void Take(const v1::TeardownResponse& response, MachineTeardown* result, bool* complete) {
+// A ledger has an item for each process, directory, port and file: dozens, and a tenth of a KiB each.
+constexpr size_t kMaxItems = 20'000;
+constexpr size_t kMaxItemBytes = 8u << 20;
+// In reasons and lists.
+constexpr size_t kNamedLeftovers = 20;
+constexpr size_t kNameBytes = 300;
+
+// False: the agent sends more than any ledger has.
+bool Take(const v1::TeardownResponse& response, size_t* bytes, MachineTeardown* result, bool* complete) {
+  *bytes += response.ByteSizeLong();
+  if (*bytes > kMaxItemBytes || result->items.size() >= kMaxItems) return false;
   if (response.has_item()) result->items.push_back(response.item());
-  if (!response.last()) return;
+  if (!response.last()) return true;
   *complete = true;
   result->leftovers.assign(response.leftovers().begin(), response.leftovers().end());
   bool clean = response.clean() && result->leftovers.empty();
@@ -54,6 +64,19 @@ void Take(const v1::TeardownResponse& response, MachineTeardown* result, bool* c
       result->leftovers.push_back(name);
   }
   result->verdict = clean ? v1::TEARDOWN_VERDICT_CLEAN : v1::TEARDOWN_VERDICT_DIRTY;
+  return true;
+}
+
+std::string Named(const std::vector<std::string>& leftovers) {
+  std::string text;
+  for (size_t i = 0; i < std::min(leftovers.size(), kNamedLeftovers); ++i) {
+    const bool whole = leftovers[i].size() <= kNameBytes;
+    absl::StrAppend(&text, text.empty() ? "" : ", ",
+                    whole ? leftovers[i] : absl::StrCat(ValidUtf8(leftovers[i].substr(0, kNameBytes)), "…"));
+  }
+  if (leftovers.size() > kNamedLeftovers)
+    absl::StrAppend(&text, " and ", leftovers.size() - kNamedLeftovers, " more");
+  return text;
 }
 
 MachineTeardown TearDownMachine(JobRun* run, const std::string& machine, uint32_t cycle,
@@ -80,12 +103,19 @@ MachineTeardown TearDownMachine(JobRun* run, const std::string& machine, uint32_
       request.set_grace_ns(run->force() ? 0 : grace.count());
       request.set_keep_lease(keep_lease);
       result.items.clear();
-      bool complete = false;
+      bool complete = false, too_much = false;
+      size_t bytes = 0;
       Status status = (*link)->Teardown(request, shutdown, [&](const v1::TeardownResponse& response) {
-        Take(response, &result, &complete);
-        return true;
+        too_much = !Take(response, &bytes, &result, &complete);
+        return !too_much;
       });
       if (complete) return result;
+      if (too_much) {
+        result.verdict = v1::TEARDOWN_VERDICT_UNKNOWN;
+        result.note = absl::StrCat("its agent lists more than ", result.items.size(), " items in ", bytes,
+                                   " bytes, which no ledger has: look at the machine itself");
+        return result;
+      }
       if (ErrorOf(status).code == "stale_epoch") {
         // Final: what runs there now is somebody else's, and so is its end.
         result.verdict = v1::TEARDOWN_VERDICT_UNKNOWN;
@@ -150,14 +180,14 @@ TeardownResult Teardown(JobRun* run, const StackPlan* stack, uint32_t cycle, con
     row.set_machine(machine);
     row.set_message(absl::StrCat(
         v1::TeardownVerdict_Name(one.verdict).substr(sizeof("TEARDOWN_VERDICT_") - 1), ", ", one.items.size(),
-        " items", one.leftovers.empty() ? "" : absl::StrCat("; left: ", absl::StrJoin(one.leftovers, ", ")),
+        " items", one.leftovers.empty() ? "" : absl::StrCat("; left: ", Named(one.leftovers)),
         one.note.empty() ? "" : absl::StrCat("; ", one.note)));
     run->event(std::move(row));
     std::lock_guard lock(mutex);
     result.verdict = Worst(result.verdict, one.verdict);
     if (one.verdict != v1::TEARDOWN_VERDICT_CLEAN) {
       const bool dirty = one.verdict == v1::TEARDOWN_VERDICT_DIRTY;
-      const std::string what = dirty ? absl::StrCat("left: ", absl::StrJoin(one.leftovers, ", ")) : one.note;
+      const std::string what = dirty ? absl::StrCat("left: ", Named(one.leftovers)) : one.note;
       result.quarantine.emplace_back(machine, absl::StrCat("tear-down of job ", run->job_id,
                                                            dirty ? " not clean: " : " not proven: ", what));
       result.reasons.push_back(MakeReason(dirty ? "teardown_dirty" : "teardown_unknown",

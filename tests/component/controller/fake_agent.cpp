@@ -106,6 +106,14 @@ Status FakeAgent::RunChecks(const v1::RunChecksRequest& request, std::stop_token
     response.mutable_result()->set_observed(pool_->failing_checks.contains(id) ? "none" : "enough");
     if (!on_message(response)) return absl::OkStatus();
   }
+  if (pool_->Floods("RunChecks", machine_)) {
+    v1::RunChecksResponse response;
+    response.mutable_result()->set_id("once_more");
+    response.mutable_result()->set_outcome(v1::OUTCOME_PASS);
+    while (on_message(response)) {
+    }
+    return absl::OkStatus();
+  }
   // Of one network only, as preflight asks for each RDMA card: which, is in what it says.
   if (request.only_size() == 1 && request.only(0) == "mtu") {
     const std::string address = request.plan().net_addresses(0);
@@ -170,6 +178,11 @@ Result<v1::MeasureLineResponse> FakeAgent::MeasureLine(const v1::MeasureLineRequ
                                                                        0, request.rdma_device().find(':')))] =
       1e9;
   return response;
+}
+
+std::vector<int64_t> FakeAgent::graces() {
+  std::lock_guard lock(mutex_);
+  return graces_;
 }
 
 void FakeAgent::KillGuard() {

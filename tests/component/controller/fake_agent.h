@@ -50,7 +50,8 @@ class FakeAgent final : public controller::AgentLink {
   void KillGuard();
   // The agent's process is started again: its engines go on, what it sampled is forgotten, its streams break.
   void RestartAgent();
-  int samplings();  // how often sampling was started
+  int samplings();                // how often sampling was started
+  std::vector<int64_t> graces();  // of the tear-downs it was asked for, ns
   std::vector<std::string> Processes();
   uint64_t epoch();
 
@@ -83,6 +84,7 @@ class FakeAgent final : public controller::AgentLink {
   bool sampling_ = false;
   bool sampler_ = false;  // StartSampling was called since the agent's start
   int samplings_ = 0;
+  std::vector<int64_t> graces_;
   std::vector<std::string> sampled_;      // engines of the sampling
   std::map<std::string, double> tokens_;  // their prompt tokens
 };
@@ -103,6 +105,13 @@ class FakePool {
   std::set<std::string> failing_checks;
   std::map<std::string, std::string>
       fabrics;  // machine -> the NVLink cluster/clique of its GPUs, that its check tells
+  // Call -> the machine whose agent goes on answering it until it is cut off. "FetchFile" sends more than it
+  // said, "FetchFile huge" says more than any disk has.
+  std::map<std::string, std::string> floods;
+  bool Floods(const std::string& call, const std::string& machine) const {
+    const auto found = floods.find(call);
+    return found != floods.end() && found->second == machine;
+  }
   bool leave_leftovers = false;
   std::atomic<bool> hold_load{false};         // loads run until it is false
   std::atomic<int> launched{0};               // engines ever started

@@ -175,6 +175,7 @@ Status FakeAgent::Teardown(const v1::TeardownRequest& request, std::stop_token s
   std::vector<std::string> ids;
   {
     std::lock_guard lock(mutex_);
+    graces_.push_back(request.grace_ns());
     for (const auto& [id, status] : processes_) ids.push_back(id);
     for (const std::string& id : ids) {
       v1::WatchProcessesResponse event;
@@ -196,6 +197,15 @@ Status FakeAgent::Teardown(const v1::TeardownRequest& request, std::stop_token s
     response.mutable_item()->set_proof("seen gone");
     if (!on_message(response)) return absl::OkStatus();
   }
+  if (pool_->Floods("Teardown", machine_)) {
+    v1::TeardownResponse response;
+    response.mutable_item()->set_kind("file");
+    response.mutable_item()->set_name(std::string(1000, 'x'));
+    response.mutable_item()->set_state(v1::LEDGER_ITEM_STATE_GONE);
+    while (on_message(response)) {
+    }
+    return absl::OkStatus();
+  }
   v1::TeardownResponse last;
   last.set_last(true);
   last.set_clean(true);  // the controller must look at the items itself
@@ -214,7 +224,14 @@ Status FakeAgent::FetchFile(const v1::FetchFileRequest& request, std::stop_token
     content = found->second;
   }
   v1::FetchFileResponse chunk;
+  chunk.set_size(content.size());
+  if (pool_->Floods("FetchFile huge", machine_)) chunk.set_size(uint64_t{1} << 60);
   chunk.set_data(content.substr(request.offset()));
+  if (pool_->Floods("FetchFile", machine_)) {
+    while (on_message(chunk)) {
+    }
+    return absl::OkStatus();
+  }
   if (!on_message(chunk)) return absl::OkStatus();
   v1::FetchFileResponse last;
   last.set_size(content.size());

@@ -87,7 +87,7 @@ struct ControllerFixture {
     INFO(opened.status());
     REQUIRE(opened.ok());
     store = std::move(*opened);
-    auto opened_inputs = controller::InputStore::Open(dir / "state/inputs", Source("deploy/stacks"));
+    auto opened_inputs = controller::InputStore::Open(dir / "state/inputs", Source("deploy/stacks"), slo_dir);
     REQUIRE(opened_inputs.ok());
     inputs = std::make_unique<controller::InputStore>(std::move(*opened_inputs));
     store->SetListener(
@@ -104,7 +104,6 @@ struct ControllerFixture {
     environment.timing.stop_grace = std::chrono::milliseconds(100);
     environment.state_dir = dir / "state";
     environment.results_dir = dir / "state/results";
-    environment.slo_dir = Source("deploy/slo");
     environment.catalogue_dir = Source("deploy/catalogue");
     jobs = std::make_unique<controller::JobManager>(environment, controller::Retention{});
     REQUIRE(jobs->Start().ok());
@@ -231,6 +230,7 @@ struct ControllerFixture {
   }
 
   TempDir dir;
+  std::string slo_dir = Source("deploy/slo");  // of the next start
   const std::vector<std::string> machines;
   FakePool pool;
   struct Silent {

@@ -4,7 +4,7 @@
 
 #include "common/base/files.h"
 #include "controller/jobs/store.h"
-#include "controller/runner/room.h"
+#include "controller/steps/room.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/small_disk.h"
 #include "tests/support/temp_dir.h"

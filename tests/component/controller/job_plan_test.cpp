@@ -1,4 +1,5 @@
 // What jobs are planned from, and what is refused at submit.
+#include "common/results/directory.h"
 #include "controller/runner/planning.h"
 #include "tests/component/controller/fixture.h"
 
@@ -79,6 +80,47 @@ TEST_CASE("an agent that does not tell its facts: the plan is made from those th
   const std::string id = f.Submit(f.Request());
   CHECK(StateName(f.Finished(id).state()) == "SUCCEEDED");
   CHECK(asked == 2);  // for the plan, and before the checks
+}
+
+TEST_CASE("a job that waits is judged by the presets that it was submitted with") {
+  TempDir presets;
+  const auto write = [&](const std::string& ttft) {
+    REQUIRE(AtomicWriteFile(presets / "own.yaml",
+                            "- {name: own, ttft: " + ttft + ", tpot: 1h, share: 0.9, source: this test}\n")
+                .ok());
+  };
+  write("1h30m0.25s");
+  ControllerFixture f;
+  f.slo_dir = presets.path();
+  f.Restart();
+  f.Until([&] { return f.registry->Get("n1")->state() == v1::MACHINE_STATE_READY; });
+  auto gate = std::make_shared<Gate>("RunChecks");
+  f.pool.SetHook([gate](const std::string& machine, const std::string& call, std::stop_token stop) {
+    return (*gate)(machine, call, stop);
+  });
+  const std::string first = f.Submit(f.Request());
+  gate->AwaitReached();
+  const std::string id = f.Submit(f.Request(1, "slo: [own]\n"));
+  write("1ms");
+  gate->Open();
+  CHECK(StateName(f.Finished(first).state()) == "SUCCEEDED");
+  CHECK(StateName(f.Finished(id).state()) == "SUCCEEDED");
+  auto read = results::ReadDirectory(f.Results(id));
+  REQUIRE(read.ok());
+  REQUIRE(read->repeats.size() == 1);
+  REQUIRE(read->repeats[0].figures.requests.goodput.size() == 1);
+  CHECK(read->repeats[0].figures.requests.goodput[0].share == 1);
+  const auto kept = ReadFile(f.Results(id) + "/inputs/slo-presets.yaml");
+  REQUIRE(kept.ok());
+  CHECK(kept->find("1h30m0.25s") != std::string::npos);
+  // What is submitted now is judged by what the catalogue says now; a run of the old inputs is not.
+  const auto now = f.Finished(f.Submit(f.Request(1, "slo: [own]\n")));
+  auto anew = f.store->Get(id)->request;
+  anew.clear_request_id();
+  const auto again = f.Finished(f.Submit(anew));
+  CHECK(results::ReadDirectory(f.Results(now.id()))->repeats.at(0).figures.requests.goodput.at(0).share == 0);
+  CHECK(results::ReadDirectory(f.Results(again.id()))->repeats.at(0).figures.requests.goodput.at(0).share ==
+        1);
 }
 
 TEST_CASE("submitting: bad input, plans that cannot work and repeated requests", "[C5][L2]") {

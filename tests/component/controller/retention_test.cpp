@@ -41,6 +41,23 @@ TEST_CASE("finished jobs expire by age, with their results; a running one stays"
   CHECK(f.store->Get(running).ok());
 }
 
+TEST_CASE("a deletion that a crash cut in two is finished at the next start, and takes nothing else along") {
+  ControllerFixture f;
+  const std::string gone = f.Submit(f.Request());
+  f.Finished(gone);
+  const std::string kept = f.Submit(f.Request());
+  f.Finished(kept);
+  REQUIRE(MakeDirs(f.Results("of-nobody")).ok());
+  f.Until([&] { return f.jobs->running() == 0; });
+  REQUIRE(f.store->Delete(gone).ok());  // and no more: the files are there
+  REQUIRE(FileExists(f.Results(gone)));
+  f.Restart();
+  CHECK_FALSE(FileExists(f.Results(gone)));
+  CHECK(FileExists(f.Results(kept) + "/job.json"));
+  CHECK(FileExists(f.Results("of-nobody")));  // whose it is, no deletion says
+  CHECK(f.store->Deletions()->empty());
+}
+
 TEST_CASE("when all results take too much, the oldest finished jobs go") {
   ControllerFixture f;
   const std::string first = f.Submit(f.Request());

@@ -1,12 +1,17 @@
 // Faults on request, seen from outside as a client or an agent sees them.
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
 
+#include "common/base/files.h"
 #include "tests/component/sim/sim_process.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/waiting.h"
 
 using namespace poolmark;
 using namespace poolmark::test;
@@ -208,4 +213,79 @@ TEST_CASE("bad command lines are refused with the flag", "[live]") {
   CHECK(no_workers.Wait(5000) == 1);
   Child taken(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim", {"engine", "--disk-cache", "1MiB"});
   CHECK(taken.Wait(5000) == 1);
+}
+
+TEST_CASE("damaged KV is found by whoever reads it, and a store that fails costs only the reuse", "[live]") {
+  TempDir dir;
+  const std::string prompt = Prompt(7, 300);
+  const auto shared = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = {"--shared-dir", dir / "shared", "--shared-source",
+                                    "external_unspecified"};
+    all.insert(all.end(), more.begin(), more.end());
+    return Engine(all);
+  };
+  const auto cached = [&](Sim* sim) {
+    const auto answer = sim->Post("/v1/completions", Completion(prompt, 2));
+    CHECK(answer.status == 200);
+    return NumberAt(answer.body, "usage/prompt_tokens_details/cached_tokens");
+  };
+  {
+    Sim writer(shared({"--fault", "corrupt-kv"}));
+    CHECK(cached(&writer) == 0);
+    REQUIRE(writer.Post("/flush", "").status == 200);
+    Sim reader(shared({}));
+    CHECK(cached(&reader) == 0);
+    CHECK(reader.Metric("poolmark_sim_kv_damaged_blocks_total") > 0);
+    REQUIRE(reader.Post("/reset_prefix_cache?reset_external=true", "").status == 200);
+  }
+  Sim writer(shared({}));
+  CHECK(cached(&writer) == 0);
+  REQUIRE(writer.Post("/flush", "").status == 200);
+  Sim cut_off(shared({"--fault", "store-error"}));
+  CHECK(cached(&cut_off) == 0);
+  CHECK(cut_off.Metric("poolmark_sim_remote_errors_total", "direction=\"read\"") > 0);
+  Sim mute(shared({}));
+  CHECK(mute.Post("/sim/fault", "store-error").status == 200);
+  CHECK(mute.Post("/v1/completions", Completion(Prompt(8, 300), 2)).status == 200);
+  REQUIRE(mute.Post("/flush", "").status == 200);
+  CHECK(mute.Metric("poolmark_sim_remote_errors_total", "direction=\"write\"") > 0);
+  Sim reader(shared({}));
+  CHECK(cached(&reader) > 200);  // the fault was the engine's, not the store's
+}
+
+TEST_CASE("the role may come before any token, and nothing after it", "[live]") {
+  const std::string chat = R"({"messages":[{"role":"user","content":"x"}],"max_tokens":8,"stream":true})";
+  const auto streamed = [&](std::vector<std::string> faults) {
+    std::vector<std::string> arguments;
+    for (const std::string& fault : faults) arguments.insert(arguments.end(), {"--fault", fault});
+    Sim sim(Engine(arguments));
+    return sim.Post("/v1/chat/completions", chat).body;
+  };
+  const std::string error = "error-inside:after_tokens=0";
+  CHECK(Has(streamed({"early-role", error}), "\"role\":\"assistant\""));
+  CHECK(Has(streamed({"early-role", error}), "\"error\":{"));
+  CHECK_FALSE(Has(streamed({error}), "\"role\":\"assistant\""));
+  CHECK(Has(streamed({"early-role"}), "[DONE]"));
+}
+
+TEST_CASE("a flood of log lines is as long as it was asked for, and the engine works on", "[live]") {
+  TempDir dir;
+  const std::string log = dir / "stderr";
+  const int own = dup(2);
+  REQUIRE(own >= 0);
+  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(file >= 0);
+  dup2(file, 2);  // what the engine starts with
+  auto sim = std::make_unique<Sim>(Engine());
+  dup2(own, 2);
+  close(own);
+  close(file);
+  CHECK(sim->Post("/sim/fault", "log-flood:lines=20000").status == 200);
+  const auto lines = [&] {
+    const std::string text = ReadFile(log).value_or("");
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  CHECK(WaitFor([&] { return lines() >= 20000; }));
+  CHECK(sim->Post("/v1/completions", Completion("x", 2)).status == 200);
+  CHECK(Has(ReadFile(log).value_or(""), "flood 19999 of log lines, simulated\n"));
 }

@@ -1,0 +1,48 @@
+// Agents that beat and never answer: whichever call it is, the job comes to an end.
+#include "tests/component/controller/fixture.h"
+
+namespace poolmark::test {
+namespace {
+
+// The usual job, whose processes have a second to get ready.
+v1::SubmitJobRequest Quick(ControllerFixture* f) {
+  std::string stack = *ReadFile(Source("deploy/stacks/sim-local.yaml"));
+  for (size_t at; (at = stack.find("within: 30s")) != std::string::npos;) stack.replace(at, 11, "within: 1s");
+  v1::SubmitJobRequest request = f->Request();
+  std::string job = *ReadFile(f->inputs->FilesOf(request).at("job.yaml"), 1u << 20);
+  job.replace(job.find("sim-local"), 9, "stack.yaml");
+  request.mutable_inputs(0)->set_sha256(f->Upload(job));
+  request.mutable_inputs(0)->set_size(job.size());
+  v1::JobInput* added = request.add_inputs();
+  added->set_path("stack.yaml");
+  added->set_sha256(f->Upload(stack));
+  added->set_size(stack.size());
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("a call that no agent ever answers ends the job, whichever it is") {
+  const std::string call =
+      GENERATE("AcquireLease", "GetFacts", "RunChecks", "MeasureLine", "StartProcess", "WatchProcesses",
+               "StartSampling", "StreamSamples", "StopSampling", "Probe", "ResetCaches", "FetchFile",
+               "StreamLogs", "StopProcess", "Teardown");
+  ControllerFixture f;
+  f.environment.timing.ready_margin = std::chrono::seconds(1);
+  f.environment.timing.load_start = std::chrono::seconds(2);
+  f.environment.timing.load_stall = std::chrono::seconds(2);
+  f.environment.timing.kv_settle = std::chrono::seconds(1);
+  // A link of its own has a deadline for each call; for this one it is over at once.
+  f.pool.SetHook([call](const std::string&, const std::string& name, std::stop_token) -> Status {
+    if (name != call) return absl::OkStatus();
+    return ToStatus(Error{absl::StatusCode::kDeadlineExceeded, "deadline", name, "no answer in time", ""});
+  });
+  INFO(call);
+  const v1::Job job = f.Finished(f.Submit(Quick(&f)));
+  CHECK(controller::IsTerminal(job.state()));
+  const std::set<std::string> harmless = {"StreamLogs", "StopProcess", "MeasureLine"};
+  if (!harmless.contains(call)) CHECK(job.reasons_size() > 0);
+  if (call == "Teardown") CHECK(job.teardown() == v1::TEARDOWN_VERDICT_UNKNOWN);
+}
+
+}  // namespace poolmark::test

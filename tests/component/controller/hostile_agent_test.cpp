@@ -1,0 +1,71 @@
+// What an agent sends has an end: one that was taken over by somebody else harms its own job and nobody
+// else's.
+#include "common/results/directory.h"
+#include "tests/component/controller/fixture.h"
+
+namespace poolmark::test {
+namespace {
+
+using controller::StateName;
+
+bool Has(const v1::Job& job, const std::string& code, const std::string& machine) {
+  for (const v1::Reason& reason : job.reasons()) {
+    if (reason.code() == code && reason.machine() == machine) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("an agent whose checks never end fails its job, by name, and leaves no pile of events") {
+  ControllerFixture f;
+  f.pool.floods["RunChecks"] = "n1";
+  const std::string id = f.Submit(f.Request());
+  const v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "FAILED");
+  CHECK(Has(job, "agent_sends_too_much", "n1"));
+  const auto events = f.store->Events(id, 0, 10000);
+  REQUIRE(events.ok());
+  CHECK(events->size() < 600);
+}
+
+TEST_CASE("a tear-down that lists without end is none: unknown, and its machine is kept out") {
+  ControllerFixture f;
+  f.pool.floods["Teardown"] = "n1";
+  const std::string id = f.Submit(f.Request());
+  const v1::Job job = f.Finished(id);
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_UNKNOWN);
+  CHECK(Has(job, "teardown_unknown", "n1"));
+  for (const v1::Reason& reason : job.reasons()) CHECK(reason.message().size() < 1000);
+  const auto machine = f.registry->Get("n1");
+  REQUIRE(machine.ok());
+  CHECK(machine->state() == v1::MACHINE_STATE_QUARANTINED);
+  CHECK(f.registry->Get("n0")->state() == v1::MACHINE_STATE_READY);
+}
+
+TEST_CASE("a file that grows beyond what was announced, or beyond any disk, is not taken") {
+  const auto [flood, word] = GENERATE(std::pair<std::string, std::string>("FetchFile", "sends more"),
+                                      std::pair<std::string, std::string>("FetchFile huge", "at most 16GiB"));
+  ControllerFixture f;
+  f.pool.floods[flood] = "n0";  // the head, where the load runs
+  const std::string id = f.Submit(f.Request());
+  const v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "INVALID");
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_CLEAN);
+  const auto read = results::ReadDirectory(f.Results(id));
+  REQUIRE(read.ok());
+  REQUIRE(read->repeats.size() == 1);
+  std::string notes;
+  for (const std::string& note : read->repeats[0].figures.notes) notes += note + "\n";
+  INFO(notes);
+  CHECK(notes.find(word) != std::string::npos);
+  const auto files = ListTree(f.Results(id));
+  REQUIRE(files.ok());
+  for (const std::string& file : *files) {
+    INFO(file);
+    CHECK_FALSE(file.ends_with("requests.jsonl.zst"));
+    CHECK_FALSE(file.ends_with(".tmp"));
+  }
+}
+
+}  // namespace poolmark::test
