@@ -303,7 +303,7 @@ TEST_CASE("machines are listed in pages, each at least one long") {
 TEST_CASE("a drained or quarantined machine that fell silent says so") {
   Fixture f;
   REQUIRE(f.registry->Register(f.Registration("n1")).ok());
-  REQUIRE(f.registry->Act("n1", v1::MACHINE_ACTION_DRAIN, "a new fan").ok());
+  REQUIRE(f.registry->Act("n1", v1::MACHINE_ACTION_DRAIN, "a new fan", true).ok());
   f.Seconds(5);
   CHECK(f.registry->Get("n1")->reason() == "a new fan");
   f.Seconds(40);
