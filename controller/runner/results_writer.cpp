@@ -15,7 +15,6 @@
 #include "common/results/layout.h"
 #include "common/results/summarize.h"
 #include "common/results/sums.h"
-#include "common/stats/slo.h"
 #include "controller/runner/validated.h"
 
 namespace poolmark::controller {
@@ -54,7 +53,7 @@ std::map<std::string, std::string> InputNames(const v1::SubmitJobRequest& reques
 
 results::JobFile JobFileOf(const StoredJob& stored, v1::JobState state, v1::TeardownVerdict verdict,
                            const PlannedJob* planned, const results::ManifestFile& manifest,
-                           const Clock& clock, const std::string& slo_dir) {
+                           const Clock& clock) {
   const v1::Job& job = stored.job;
   results::JobFile file;
   file.job_id = job.id();
@@ -119,9 +118,7 @@ results::JobFile JobFileOf(const StoredJob& stored, v1::JobState state, v1::Tear
   file.repeats = spec.repeats;
   file.starting_state = spec.starting_state;
   file.slo = spec.slo;
-  if (const auto presets = stats::ReadSloDirectory(slo_dir); presets.ok()) {
-    if (auto picked = stats::PickSlos(*presets, spec.slo); picked.ok()) file.slo_limits = std::move(*picked);
-  }
+  file.slo_limits = planned->slos;
   file.seed = spec.seed;
   file.notes = planned->plan.notes;
   return file;
@@ -194,8 +191,7 @@ Status WriteFinal(const Environment& environment, const StoredJob& job, v1::JobS
   const std::string directory = ResultsDir(environment, job.job.id());
   POOLMARK_RETURN_IF_ERROR(MakeDirs(directory, 0750));
   POOLMARK_RETURN_IF_ERROR(WriteInputs(environment, job, planned));
-  const results::JobFile file =
-      JobFileOf(job, state, verdict, planned, manifest, *environment.clock, environment.slo_dir);
+  const results::JobFile file = JobFileOf(job, state, verdict, planned, manifest, *environment.clock);
   POOLMARK_ASSIGN_OR_RETURN(std::string text, results::Encode(file));
   POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(directory, std::string(results::kJobFile)), text, 0640));
   POOLMARK_ASSIGN_OR_RETURN(std::string manifest_text, results::Encode(manifest));
