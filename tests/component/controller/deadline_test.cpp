@@ -8,16 +8,7 @@ namespace {
 v1::SubmitJobRequest Quick(ControllerFixture* f) {
   std::string stack = *ReadFile(Source("deploy/stacks/sim-local.yaml"));
   for (size_t at; (at = stack.find("within: 30s")) != std::string::npos;) stack.replace(at, 11, "within: 1s");
-  v1::SubmitJobRequest request = f->Request();
-  std::string job = *ReadFile(f->inputs->FilesOf(request).at("job.yaml"), 1u << 20);
-  job.replace(job.find("sim-local"), 9, "stack.yaml");
-  request.mutable_inputs(0)->set_sha256(f->Upload(job));
-  request.mutable_inputs(0)->set_size(job.size());
-  v1::JobInput* added = request.add_inputs();
-  added->set_path("stack.yaml");
-  added->set_sha256(f->Upload(stack));
-  added->set_size(stack.size());
-  return request;
+  return f->WithStack(stack);
 }
 
 }  // namespace

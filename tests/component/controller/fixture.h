@@ -189,6 +189,19 @@ struct ControllerFixture {
     }
     return request;
   }
+  // The usual job on a stack file of its own.
+  v1::SubmitJobRequest WithStack(const std::string& stack) {
+    v1::SubmitJobRequest request = Request();
+    std::string job = *ReadFile(inputs->FilesOf(request).at("job.yaml"), 1u << 20);
+    job.replace(job.find("sim-local"), 9, "stack.yaml");
+    request.mutable_inputs(0)->set_sha256(Upload(job));
+    request.mutable_inputs(0)->set_size(job.size());
+    v1::JobInput* added = request.add_inputs();
+    added->set_path("stack.yaml");
+    added->set_sha256(Upload(stack));
+    added->set_size(stack.size());
+    return request;
+  }
   // A pool that says how many machines, not which.
   void AskForMachines(int count, v1::SubmitJobRequest* request) {
     const std::string text = "version: 1\nmachines: " + std::to_string(count) + "\n";

@@ -179,7 +179,6 @@ TEST_CASE("a disk that fills under load ends the repeat at once, and the reason 
 
 // The usual job on one engine a machine, of a stack file of its own; `more`: keys of its engine.
 v1::SubmitJobRequest OwnStack(ControllerFixture* f, const std::string& more = "") {
-  v1::SubmitJobRequest request = f->Request();
   const std::string stack =
       "version: 1\nstrategy: local\nengine: vllm\nparams: {model: m}\n"
       "processes: [{name: engine, role: engine, exec: poolmark, argv: [engine, --port, "
@@ -187,15 +186,7 @@ v1::SubmitJobRequest OwnStack(ControllerFixture* f, const std::string& more = ""
       "ports: [http], metrics: {port: http, dialect: vllm}, ready: {http: /health}, reset: {http: POST "
       "/reset_prefix_cache}, " +
       more + "empty: canary}]\nentry: engine.http\n";
-  std::string job = *ReadFile(f->environment.inputs->FilesOf(request).at("job.yaml"), 1u << 20);
-  job.replace(job.find("sim-local"), 9, "stack.yaml");
-  request.mutable_inputs(0)->set_sha256(f->Upload(job));
-  request.mutable_inputs(0)->set_size(job.size());
-  v1::JobInput* added = request.add_inputs();
-  added->set_path("stack.yaml");
-  added->set_sha256(f->Upload(stack));
-  added->set_size(stack.size());
-  return request;
+  return f->WithStack(stack);
 }
 
 TEST_CASE("an engine of a version that its stack file is not for is stopped by Verify", "[C28]") {

@@ -20,16 +20,7 @@ v1::SubmitJobRequest WithGraces(ControllerFixture* f, const std::string& engine,
     stack.replace(at, line.size(), other);
     at += other.size();
   }
-  v1::SubmitJobRequest request = f->Request();
-  std::string job = *ReadFile(f->inputs->FilesOf(request).at("job.yaml"), 1u << 20);
-  job.replace(job.find("sim-local"), 9, "stack.yaml");
-  request.mutable_inputs(0)->set_sha256(f->Upload(job));
-  request.mutable_inputs(0)->set_size(job.size());
-  v1::JobInput* added = request.add_inputs();
-  added->set_path("stack.yaml");
-  added->set_sha256(f->Upload(stack));
-  added->set_size(stack.size());
-  return request;
+  return f->WithStack(stack);
 }
 
 }  // namespace

@@ -22,6 +22,13 @@ using poolmark::test::Process;
 using poolmark::test::TempDir;
 using poolmark::test::TokenServer;
 
+namespace {
+bool WritePage(poolmark::test::RawConnection& connection, const std::string& page) {
+  return connection.Write("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " +
+                          std::to_string(page.size()) + "\r\n\r\n" + page);
+}
+}  // namespace
+
 TEST_CASE("results say what the load was, and no secret", "[live]") {
   if (NoProgram()) return;
   TokenServer server({.tokens = 2, .first = milliseconds(1)});
@@ -141,13 +148,7 @@ TEST_CASE("where prompt tokens came from stands in every result, and a simulated
     TokenServer server(
         {.answer = [&](poolmark::test::RawConnection& connection, const std::string& request, int) {
           if (!request.starts_with("GET "))
-            return ++asked > 0 &&
-                   connection.Write(
-                       poolmark::test::ChunkedHead() +
-                       poolmark::test::Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n") +
-                       poolmark::test::Chunk("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,"
-                                             "\"completion_tokens\":1}}\n\ndata: [DONE]\n\n") +
-                       "0\r\n\r\n");
+            return ++asked > 0 && connection.Write(poolmark::test::StreamOf(1));
           const int n = asked;
           const std::string page =
               "# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total " + std::to_string(8 * n) +
@@ -157,8 +158,7 @@ TEST_CASE("where prompt tokens came from stands in every result, and a simulated
               std::to_string(6 * n) +
               "\nvllm:prompt_tokens_by_source_total{source=\"external_kv_transfer\"} 0\n" +
               (simulated ? "poolmark_sim_info{simulated=\"true\"} 1\n" : "");
-          return connection.Write("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " +
-                                  std::to_string(page.size()) + "\r\n\r\n" + page);
+          return WritePage(connection, page);
         }});
     const TempDir dir;
     const Done done = Poolmark(
@@ -199,13 +199,7 @@ TEST_CASE("an engine that was restarted under load is seen by its page's identit
     TokenServer server(
         {.answer = [&](poolmark::test::RawConnection& connection, const std::string& request, int) {
           if (!request.starts_with("GET "))
-            return ++asked > 0 &&
-                   connection.Write(
-                       poolmark::test::ChunkedHead() +
-                       poolmark::test::Chunk("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n") +
-                       poolmark::test::Chunk("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,"
-                                             "\"completion_tokens\":1}}\n\ndata: [DONE]\n\n") +
-                       "0\r\n\r\n");
+            return ++asked > 0 && connection.Write(poolmark::test::StreamOf(1));
           const bool over = asked >= 30;
           const std::string tokens = over ? "1000" : "100";
           const std::string page = "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds " +
@@ -215,8 +209,7 @@ TEST_CASE("an engine that was restarted under load is seen by its page's identit
                                    "\n# TYPE vllm:prompt_tokens_by_source_total counter\n"
                                    "vllm:prompt_tokens_by_source_total{source=\"local_compute\"} " +
                                    tokens + "\n";
-          return connection.Write("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " +
-                                  std::to_string(page.size()) + "\r\n\r\n" + page);
+          return WritePage(connection, page);
         }});
     const Done done =
         Poolmark(Quick(server, {"-c", "1", "-n", "30", "--metrics", server.url(), "-o", "json"}));
