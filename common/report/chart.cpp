@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/report/format.h"
+#include "common/report/sections.h"
 
 namespace poolmark::report {
 namespace {
@@ -20,6 +21,28 @@ Json List(const std::vector<std::optional<double>>& values) {
 
 const char* MarkName(Mark mark) {
   return mark == Mark::kInvalid ? "invalid" : mark == Mark::kPreliminary ? "preliminary" : "";
+}
+
+bool IsStarred(const Series& series, size_t i) {
+  return i < series.own_delay.size() && series.own_delay[i];
+}
+
+bool HasStars(const Chart& chart) {
+  const auto starred = [](const Series& series) {
+    return std::find(series.own_delay.begin(), series.own_delay.end(), true) != series.own_delay.end();
+  };
+  return std::any_of(chart.series.begin(), chart.series.end(), starred) ||
+         std::any_of(chart.others.begin(), chart.others.end(), HasStars);
+}
+
+// How much weight the value has, and whether it includes the client's delay: behind it, in a table.
+std::string MarksOf(const Series& series, size_t i) {
+  std::string out = IsStarred(series, i) ? " *" : "";
+  if (i < series.marks.size() && series.marks[i] != Mark::kNone) {
+    out += std::string(" <small class=\"") + (series.marks[i] == Mark::kInvalid ? "bad" : "warn") + "\">" +
+           MarkName(series.marks[i]) + "</small>";
+  }
+  return out;
 }
 
 bool IsOfPoints(const Chart& chart) {
@@ -42,10 +65,7 @@ std::string ByLabel(const Chart& chart) {
         out += " <small>(" + EscapeHtml(FormatValue(*series.low[i], chart.y_unit)) + " to " +
                EscapeHtml(FormatValue(*series.high[i], chart.y_unit)) + ")</small>";
       }
-      if (i < series.marks.size() && series.marks[i] != Mark::kNone)
-        out += std::string(" <small class=\"") + (series.marks[i] == Mark::kInvalid ? "bad" : "warn") +
-               "\">" + MarkName(series.marks[i]) + "</small>";
-      out += "</td>";
+      out += MarksOf(series, i) + "</td>";
     }
     out += "</tr>";
   }
@@ -61,7 +81,7 @@ std::string ByPoint(const Chart& chart) {
       const std::string note = i < series.notes.size() ? ", " + series.notes[i] : "";
       out += "<tr><th scope=\"row\">" + EscapeHtml(series.label + note) + "</th><td>" +
              EscapeHtml(FormatValue(x, chart.x_unit)) + "</td><td>" +
-             EscapeHtml(FormatValue(y, chart.y_unit)) + "</td></tr>";
+             EscapeHtml(FormatValue(y, chart.y_unit)) + MarksOf(series, i) + "</td></tr>";
     }
   }
   return out + "</tbody>";
@@ -106,6 +126,7 @@ Json Variant(const Chart& chart) {
       one["marks"] = Json::array();
       for (const Mark mark : series.marks) one["marks"].push_back(MarkName(mark));
     }
+    if (!series.own_delay.empty()) one["ownDelay"] = series.own_delay;
     json["series"].push_back(std::move(one));
   }
   return json;
@@ -179,6 +200,7 @@ std::string ToHtml(const Chart& chart) {
   out += "<div class=\"canvas" + std::string(chart.horizontal ? " lying" : "") + "\"" + Height(chart) +
          "><canvas id=\"" + chart.id + "-canvas\" role=\"img\" aria-label=\"" + title +
          ". The same figures are in the table below.\"></canvas></div><p class=\"marks\"></p>";
+  if (HasStars(chart)) out += std::string("<p class=\"marks\">") + kOwnDelay + "</p>";
   out +=
       "<details class=\"figures\"><summary>Figures of this chart</summary><div class=\"scroll\" "
       "role=\"region\" tabindex=\"0\" aria-label=\"" +

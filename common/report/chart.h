@@ -15,9 +15,10 @@ enum class Mark { kNone, kPreliminary, kInvalid };
 
 struct Series {
   std::string label;
-  std::vector<std::optional<double>> values;      // by label of the axis
-  std::vector<std::optional<double>> low, high;   // interval, where there is one
-  std::vector<Mark> marks;                        // of the values; empty: none
+  std::vector<std::optional<double>> values;     // by label of the axis
+  std::vector<std::optional<double>> low, high;  // interval, where there is one
+  std::vector<Mark> marks;                       // of the values or points; empty: none
+  std::vector<bool> own_delay;  // of the values or points: `*`, includes the load generator's own delay
   std::vector<std::pair<double, double>> points;  // instead of values: x and y
   std::vector<std::string> notes;                 // of the points: "6 users"
   std::string color;                              // "s0" … "s7", or a source: "gpu", "host", …

@@ -30,12 +30,15 @@ class ChartData {
   const results::SummaryPoint* Point(const std::string& stack, const std::string& level) const;
   const results::SummaryFigure* Figure(const PointLabel& point, const std::string& figure) const;
   Mark MarkOf(const PointLabel& point) const;
+  bool HasOwnDelay(const PointLabel& point, const std::string& figure) const;
   std::vector<const results::RepeatFile*> Repeats(const PointLabel& point) const;
   // The first valid repeat, else the first; null: none.
   const results::RepeatFile* OneRepeat(const PointLabel& point) const;
   std::string StackTitle(const std::string& stack) const;  // "base (baseline)"
   // A stack keeps its colour in every chart.
   std::string Color(const std::string& stack) const;
+  // Every point of a curve of latencies, and its label, where the repeat's load was too slow for them.
+  static void MarkOwnDelay(const results::RepeatFile& repeat, Series* series);
   // Without points: one legend line a stack, in its colour; an invalid repeat is dashed and says so.
   Series SeriesOf(const std::string& stack, const results::RepeatFile& repeat) const;
   bool engine_cache() const { return engine_cache_; }  // engines without a GPU

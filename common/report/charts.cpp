@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "common/report/chart_data.h"
+#include "common/report/sections.h"
 
 namespace poolmark::report {
 
@@ -53,6 +54,17 @@ Mark ChartData::MarkOf(const PointLabel& label) const {
   const SummaryPoint* point = Point(label.stack, label.level);
   if (point == nullptr) return Mark::kNone;
   return !point->valid ? Mark::kInvalid : point->preliminary ? Mark::kPreliminary : Mark::kNone;
+}
+
+bool ChartData::HasOwnDelay(const PointLabel& label, const std::string& figure) const {
+  const SummaryPoint* point = Point(label.stack, label.level);
+  return point != nullptr && IsMarked(*point, figure);
+}
+
+void ChartData::MarkOwnDelay(const RepeatFile& repeat, Series* series) {
+  if (!repeat.facts.client_limited) return;
+  series->label += " *";
+  series->own_delay.assign(series->points.size(), true);
 }
 
 std::vector<const RepeatFile*> ChartData::Repeats(const PointLabel& point) const {

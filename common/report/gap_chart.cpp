@@ -27,6 +27,7 @@ Chart GapChart(const std::string& workload, const Recomputed& job) {
         if (curve == job.gap_curves.end()) continue;
         Series series = data.SeriesOf(stack, *repeat);
         series.points = curve->second;
+        ChartData::MarkOwnDelay(*repeat, &series);
         chart.series.push_back(std::move(series));
       }
     }

@@ -78,8 +78,7 @@ std::vector<Chart> KneeCharts(const KneeReport& report) {
       if (!value.has_value()) continue;
       series.points.emplace_back(level.level, *value);
       series.notes.push_back(Name(report, level.level));
-      // A level that the client could not hold says little about the server.
-      series.marks.push_back(level.client_limited ? Mark::kInvalid : Mark::kNone);
+      series.own_delay.push_back(level.client_limited);
     }
     if (!series.points.empty()) chart.series.push_back(std::move(series));
     charts.push_back(std::move(chart));
@@ -95,7 +94,7 @@ std::vector<Chart> KneeCharts(const KneeReport& report) {
   Chart chart = Choose("Show", std::move(charts));
   chart.id = "levels";
   chart.title = "By load level";
-  chart.text = "Each point is a level that was measured; one at which this client was too slow is marked.";
+  chart.text = "Each point is a level that was measured; one at which this client was too slow is marked *.";
   if (!HasData(chart)) return {};
   return {chart};
 }

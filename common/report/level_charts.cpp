@@ -24,6 +24,7 @@ Chart ByLevel(const ChartData& data, const std::string& figure, std::string name
       series.low.push_back(value ? value->low : std::nullopt);
       series.high.push_back(value ? value->high : std::nullopt);
       series.marks.push_back(data.MarkOf({stack, level}));
+      series.own_delay.push_back(data.HasOwnDelay({stack, level}, figure));
     }
     chart.series.push_back(std::move(series));
   }
@@ -56,6 +57,7 @@ Chart Trade(const ChartData& data, const std::string& figure, std::string name) 
       series.points.emplace_back(*x, *y);
       series.notes.push_back(LevelTitle(level));
       series.marks.push_back(data.MarkOf({stack, level}));
+      series.own_delay.push_back(data.HasOwnDelay({stack, level}, figure));
     }
     if (!series.points.empty()) chart.series.push_back(std::move(series));
   }

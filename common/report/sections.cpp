@@ -158,9 +158,7 @@ std::string PointTable(const SummaryPoint& point) {
                         : "<span class=\"none\" title=\"" + EscapeHtml(value.reason()) + "\">–</span>");
     rows.push_back(std::move(row));
   }
-  const std::string mark = point.client_limited ? "<p class=\"soft\">* includes the load generator's own "
-                                                  "delay: its machine was too slow for the load.</p>"
-                                                : "";
+  const std::string mark = point.client_limited ? std::string("<p class=\"soft\">") + kOwnDelay + "</p>" : "";
   return mark + Table("Measures of " + point.point.stack + ", " + point.point.workload + ", " +
                           LevelTitle(point.point.level),
                       head, rows, point.diagnostic ? "diagnostic" : "");

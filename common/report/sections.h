@@ -19,6 +19,9 @@ std::string Box(const std::string& style, const std::string& title, const std::v
 std::string Table(const std::string& label, const std::vector<std::string>& head,
                   const std::vector<std::vector<std::string>>& rows, const std::string& style = "");
 
+// The sentence below a table or a chart with such marks, as HTML.
+inline constexpr char kOwnDelay[] =
+    "* includes the load generator's own delay: its machine was too slow for the load.";
 // Whether the figure includes the load generator's own delay: `*` in tables.
 bool IsMarked(const results::SummaryPoint& point, const std::string& figure);
 // Whether a mean of the comparison is such a figure.

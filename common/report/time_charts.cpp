@@ -12,11 +12,13 @@ using results::RepeatFile;
 
 // Every repeat of a level, one legend line a stack; invalid ones dashed.
 template <class Points>
-void AddRepeats(const ChartData& data, const std::string& level, Chart* chart, Points points_of) {
+void AddRepeats(const ChartData& data, const std::string& level, bool of_latencies, Chart* chart,
+                Points points_of) {
   for (const auto& stack : data.stacks()) {
     for (const RepeatFile* repeat : data.Repeats({stack, level})) {
       Series series = data.SeriesOf(stack, *repeat);
       series.points = points_of(*repeat);
+      if (of_latencies) ChartData::MarkOwnDelay(*repeat, &series);
       if (!series.points.empty()) chart->series.push_back(std::move(series));
     }
   }
@@ -27,7 +29,7 @@ using Curve = std::vector<std::pair<double, double>> stats::RequestFigures::*;
 Chart Percentiles(const ChartData& data, const std::string& level, const std::string& title, Curve curve) {
   Chart chart = LineChart("Share of requests", "share", title, "s");
   chart.name = LevelTitle(level);
-  AddRepeats(data, level, &chart,
+  AddRepeats(data, level, true, &chart,
              [curve](const RepeatFile& repeat) { return repeat.figures.requests.*curve; });
   return chart;
 }
@@ -47,7 +49,7 @@ Chart OverTime(const ChartData& data, const std::string& level) {
   Chart chart = LineChart("Time from the start of the load", "s", "Output tokens per second", "tokens/s");
   chart.name = LevelTitle(level);
   double warm_up = 0, load_end = 0, drain_end = 0;
-  AddRepeats(data, level, &chart, [&](const RepeatFile& repeat) {
+  AddRepeats(data, level, false, &chart, [&](const RepeatFile& repeat) {
     const auto& stability = repeat.figures.stability;
     const auto& facts = repeat.facts;
     std::vector<std::pair<double, double>> points;
@@ -71,7 +73,7 @@ Chart OverTime(const ChartData& data, const std::string& level) {
 Chart Goodput(const ChartData& data, const std::string& level, const std::string& slo) {
   Chart chart = LineChart("Scale of the limits", "ratio", "Good requests per second", "requests/s");
   chart.name = LevelTitle(level);
-  AddRepeats(data, level, &chart, [&](const RepeatFile& repeat) {
+  AddRepeats(data, level, true, &chart, [&](const RepeatFile& repeat) {
     for (const auto& goodput : repeat.figures.requests.goodput) {
       if (goodput.slo == slo) return goodput.curve;
     }

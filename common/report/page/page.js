@@ -99,13 +99,34 @@
     },
   };
 
+  // Values that include the load generator's own delay have the star that tables give them.
+  const stars = {
+    id: 'stars',
+    afterDatasetsDraw(chart) {
+      const {ctx} = chart;
+      ctx.save();
+      ctx.font = 'bold 16px system-ui, sans-serif';
+      ctx.fillStyle = css('bad');
+      ctx.textAlign = 'center';
+      chart.data.datasets.forEach((set, d) => {
+        if (!chart.isDatasetVisible(d) || set.pointRadius === 0) return;
+        chart.getDatasetMeta(d).data.forEach((element, i) => {
+          if (!set.ownDelay[i] || !known(set.data[i])) return;
+          const lying = chart.options.indexAxis === 'y';
+          ctx.fillText('*', element.x + (lying ? 8 : set.low ? -8 : 0), element.y + (lying ? 8 : 0));
+        });
+      });
+      ctx.restore();
+    },
+  };
+
   const dataset = (c, s, i) => {
     const color = css(s.color || 's' + (i % 8));
     const marks = s.marks || [];
     const colors = marks.length ? (s.points || s.values).map((_v, k) => paint(color, marks[k])) : color;
     const bare = c.kind === 'line' && (s.stepped || (s.points || s.values).length > 24);
     const set = {
-      label: s.label, group: s.group || s.label, low: s.low, high: s.high, marks, notes: s.notes,
+      label: s.label, group: s.group || s.label, low: s.low, high: s.high, marks, notes: s.notes, ownDelay: s.ownDelay || [],
       data: s.points ? s.points.map(([x, y]) => ({x, y})) : s.values,
       backgroundColor: c.kind === 'bar' ? colors : color, pointBackgroundColor: colors, pointBorderColor: color,
       borderColor: color, borderWidth: c.kind === 'line' ? 2 : marks.some((m) => m) ? 1 : 0, borderDash: s.dashed ? [6, 4] : [],
@@ -140,7 +161,7 @@
     return {
       type: c.kind,
       data: {labels: points ? undefined : c.labels.map((label) => label.includes('\n') ? label.split('\n') : label), datasets},
-      plugins: [whiskers, bands, names],
+      plugins: [whiskers, bands, names, stars],
       options: {
         responsive: true, maintainAspectRatio: false, animation: false, indexAxis: c.horizontal ? 'y' : 'x',
         interaction: points ? {mode: 'nearest', intersect: false, axis: 'xy'} : {mode: 'index', intersect: false},
@@ -169,6 +190,7 @@
               let text = set.label + ': ' + format(c.horizontal ? item.parsed.x : item.parsed.y, c.yUnit);
               if (set.low && known(set.low[i])) text += ' (' + format(set.low[i], c.yUnit) + ' to ' + format(set.high[i], c.yUnit) + ')';
               if (set.notes) text += ', ' + set.notes[i];
+              if (set.ownDelay[i]) text += ' *';
               return set.marks[i] ? text + ', ' + set.marks[i] : text;
             },
           }},

@@ -272,6 +272,20 @@ TEST_CASE("figures that include the load generator's own delay are marked", "[H8
   const std::string page = ReportPage(job);
   CHECK_THAT(page, Catch::Contains("client too slow: latencies marked *") &&
                        Catch::Contains("* includes the load generator's own delay"));
+  // Charts of latencies mark that stack's values and curves; those of throughput and reuse mark nothing.
+  std::string starred;
+  for (const Chart& chart : ChartsOf("code", job.summary, job.repeats)) {
+    bool any = false;
+    for (const Series& series : chart.series) {
+      const bool has =
+          std::find(series.own_delay.begin(), series.own_delay.end(), true) != series.own_delay.end();
+      CHECK_FALSE((has && series.label.starts_with("base")));
+      any = any || has;
+    }
+    CHECK(any == (ToHtml(chart).find(kOwnDelay) != std::string::npos));
+    if (any) starred += chart.id.substr(0, chart.id.find('-')) + " ";
+  }
+  CHECK(starred == "ttft percentiles gaps slo others ");
   for (const auto& point : job.summary.points) {
     CHECK(point.client_limited == (point.point.stack == "cand"));
     CHECK(IsMarked(point, "ttft_p50_seconds") == point.client_limited);
