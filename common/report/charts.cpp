@@ -64,6 +64,7 @@ bool ChartData::HasOwnDelay(const PointLabel& label, const std::string& figure) 
 void ChartData::MarkOwnDelay(const RepeatFile& repeat, Series* series) {
   if (!repeat.facts.client_limited) return;
   series->label += " *";
+  series->group += " *";
   series->own_delay.assign(series->points.size(), true);
 }
 
