@@ -7,13 +7,10 @@
 #include <set>
 
 #include "common/base/json.h"
-#include "common/report/charts.h"
 #include "common/report/command_lines.h"
+#include "common/report/compare_parts.h"
 #include "common/report/format.h"
 #include "common/report/sections.h"
-#include "common/results/comparisons.h"
-#include "common/results/summarize.h"
-#include "common/workload/spec.h"
 
 namespace poolmark::report {
 namespace {
@@ -22,21 +19,6 @@ using results::Directory;
 using results::RepeatFile;
 
 constexpr double kLineRateTolerance = 0.25;
-
-class Differences {
- public:
-  Differences(std::string directory, std::vector<Unlike>* out)
-      : directory_(std::move(directory)), out_(*out) {}
-  void Same(const std::string& what, const std::string& first, const std::string& other, bool refuses) {
-    if (first != other)
-      out_.push_back({directory_, what, first.empty() ? "(nothing)" : first,
-                      other.empty() ? "(nothing)" : other, refuses});
-  }
-
- private:
-  std::string directory_;
-  std::vector<Unlike>& out_;
-};
 
 std::string Joined(std::vector<std::string> list) {
   std::sort(list.begin(), list.end());
@@ -57,46 +39,6 @@ std::string Kinds(const results::ManifestFile& manifest, const Of& of) {
   std::vector<std::string> list;
   for (const auto& machine : manifest.machines) list.push_back(of(machine));
   return Once(std::move(list));
-}
-
-// Whether a setting says the same in both, however it is written ("50ms" and "0.05s", a default written out).
-bool SameMeaning(const Json& options, const std::string& key, const Json* other) {
-  Json with = options;
-  with.erase(key);
-  if (other != nullptr) with[key] = *other;
-  const auto a = workload::ParseWorkload(options), b = workload::ParseWorkload(with);
-  return a.ok() && b.ok() && *a == *b;
-}
-
-// The settings of a workload without what may differ: the level, and where the file lies.
-Json Settings(const results::JobWorkload& workload) {
-  auto json = ParseJson(workload.options, workload.name);
-  if (!json.ok() || !json->is_object()) return Json::object();
-  for (const char* key : {"file", "concurrency", "rate", "speedup", "model"}) json->erase(key);
-  return *std::move(json);
-}
-
-void CompareWorkloads(const Directory& first, const Directory& other, Differences* differences) {
-  for (const auto& left : first.job.workloads) {
-    const auto right = std::find_if(other.job.workloads.begin(), other.job.workloads.end(),
-                                    [&](const auto& one) { return one.name == left.name; });
-    if (right == other.job.workloads.end()) continue;
-    const std::string name = "workload " + left.name + ": ";
-    differences->Same(name + "shape", left.shape, right->shape, true);
-    differences->Same(name + "input", left.input_sha256, right->input_sha256, true);
-    differences->Same(name + "token_scale", left.token_scale, right->token_scale, true);
-    const Json a = Settings(left), b = Settings(*right);
-    // What either writes; the other may mean it without writing it.
-    Json keys = a;
-    keys.update(b);
-    for (const auto& [key, value] : keys.items()) {
-      const auto in_a = a.find(key), in_b = b.find(key);
-      const Json* const of_b = in_b == b.end() ? nullptr : &*in_b;
-      if ((in_a != a.end() && of_b != nullptr && *in_a == *of_b) || SameMeaning(a, key, of_b)) continue;
-      differences->Same(name + key, in_a == a.end() ? "" : in_a->dump(), of_b == nullptr ? "" : of_b->dump(),
-                        true);
-    }
-  }
 }
 
 std::string Machines(const results::ManifestFile& manifest) {
@@ -201,26 +143,6 @@ void CompareManifests(const Directory& first, const Directory& other, const Comp
   });
 }
 
-std::vector<std::string> StackNames(const Recomputed& job) {
-  std::vector<std::string> out;
-  for (const auto& repeat : job.repeats) {
-    if (std::find(out.begin(), out.end(), repeat.facts.point.stack) == out.end())
-      out.push_back(repeat.facts.point.stack);
-  }
-  return out;
-}
-
-// Stacks of the same name; where each job has one stack only, those two.
-std::vector<std::pair<std::string, std::string>> Pairs(const Recomputed& first, const Recomputed& other) {
-  const auto left = StackNames(first), right = StackNames(other);
-  std::vector<std::pair<std::string, std::string>> out;
-  for (const auto& name : left) {
-    if (std::find(right.begin(), right.end(), name) != right.end()) out.emplace_back(name, name);
-  }
-  if (out.empty() && left.size() == 1 && right.size() == 1) out.emplace_back(left[0], right[0]);
-  return out;
-}
-
 std::string BlockTokens(const Recomputed& job, const std::string& stack) {
   for (const auto& repeat : job.repeats) {
     if (repeat.facts.point.stack == stack) return std::to_string(repeat.facts.reuse.block_tokens);
@@ -259,7 +181,7 @@ void CompareStacks(const Recomputed& first, const Recomputed& other, Differences
         std::find_if(stacks.begin(), stacks.end(), [&](const auto& stack) { return stack.name == name; });
     return at == stacks.end() ? nullptr : &*at;
   };
-  for (const auto& [left, right] : Pairs(first, other)) {
+  for (const auto& [left, right] : StackPairs(first, other)) {
     const results::JobStack *a = find(first, left), *b = find(other, right);
     if (a == nullptr || b == nullptr) continue;
     const std::string name = "stack " + left + (left == right ? "" : " and " + right) + ": ";
@@ -290,32 +212,6 @@ void CompareSlos(const std::vector<RepeatFile>& first, const std::vector<RepeatF
         continue;
       differences->Same("limits of " + left.name, limits(left), limits(right), false);
       unlike->push_back(left.name);
-    }
-  }
-}
-
-std::vector<const RepeatFile*> Of(const Recomputed& job, const std::string& stack,
-                                  const std::string& workload, const std::string& level) {
-  std::vector<const RepeatFile*> out;
-  for (const RepeatFile& repeat : job.repeats) {
-    if (repeat.facts.point == results::PointId{stack, workload, level}) out.push_back(&repeat);
-  }
-  return out;
-}
-
-void ComparePoints(const Recomputed& first, const Recomputed& other, JobComparison* out) {
-  for (const auto& [left, right] : Pairs(first, other)) {
-    for (const std::string& workload : WorkloadsOf(first.summary)) {
-      for (const std::string& level : LevelsOf(workload, first.summary)) {
-        const auto a = Of(first, left, workload, level), b = Of(other, right, workload, level);
-        auto list = results::ComparePoint(a, b, results::RequestsIn(first.directory.path),
-                                          results::RequestsIn(other.directory.path));
-        for (auto& one : list) {
-          one.baseline = first.directory.job.job_id + ":" + left;
-          one.candidate = other.directory.job.job_id + ":" + right;
-          out->comparisons.push_back(std::move(one));
-        }
-      }
     }
   }
 }
@@ -393,22 +289,20 @@ Result<JobComparison> CompareDirectories(const std::vector<std::string>& directo
     CompareStacks(first, jobs[i], &differences);
     std::vector<std::string> unlike_slos;
     CompareSlos(first.repeats, jobs[i].repeats, &differences, &unlike_slos);
-    const size_t before = out.comparisons.size();
-    if (!out.refused()) ComparePoints(first, jobs[i], &out);
+    const PointCoverage points = CoverPoints(first, jobs[i]);
+    if (const auto unlike = UnlikePoints(directories[i], points)) out.unlike.push_back(*unlike);
+    if (!out.refused()) ComparePoints(first, jobs[i], points, &out);
     std::erase_if(out.comparisons, [&](const auto& one) {
       return one.figure.starts_with("goodput") &&
              std::any_of(unlike_slos.begin(), unlike_slos.end(),
                          [&](const std::string& slo) { return one.figure.ends_with("." + slo); });
     });
     out.candidate_jobs.resize(out.comparisons.size(), i);
-    if (!out.refused() && out.comparisons.size() == before) {
-      out.unlike.push_back(
-          {directories[i], "test points", "", "no stack, workload and load level in common", true});
-    }
   }
   if (out.refused()) {
     out.comparisons.clear();
     out.candidate_jobs.clear();
+    return out;
   }
   for (size_t i = 0; i < out.comparisons.size(); ++i) {
     if (!IsMarked(out, i)) continue;

@@ -9,6 +9,9 @@
 
 namespace poolmark::report {
 
+// `what` of test points that only one directory has: they are named, and nothing of them is compared.
+inline constexpr char kTestPoints[] = "test points";
+
 // Something that is not the same in two directories.
 struct Unlike {
   std::string directory;  // the other one

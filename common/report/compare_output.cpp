@@ -9,7 +9,21 @@
 namespace poolmark::report {
 namespace {
 
-std::string Line(const Unlike& one) {
+// Of test points the fields hold names, "(none)" where there are none.
+std::string PointsLine(const Unlike& one, const std::string& first) {
+  if (one.refuses)
+    return "no stack, workload and load level in common: " + first + " has the test points " + one.first +
+           ", " + one.directory + " has " + one.other;
+  std::string out = "not compared:";
+  for (const auto& [directory, points] : {std::pair{first, one.first}, {one.directory, one.other}}) {
+    if (points != "(none)")
+      out += (out.ends_with(":") ? " " : "; ") + points + " (in " + directory + " only)";
+  }
+  return out;
+}
+
+std::string Line(const Unlike& one, const std::string& first) {
+  if (one.what == kTestPoints) return PointsLine(one, first);
   return one.directory + ": " + one.what + " is " + one.other + ", in the first it is " + one.first;
 }
 
@@ -18,8 +32,13 @@ std::string Line(const Unlike& one) {
 std::string ComparisonText(const JobComparison& comparison) {
   std::string out;
   for (const auto& one : comparison.unlike)
-    out += (one.refuses ? "cannot be compared: " : "differs: ") + Line(one) + "\n";
-  if (comparison.refused()) return out + "refused: the results cannot be compared\n";
+    out += (one.refuses ? "cannot be compared: " : "differs: ") + Line(one, comparison.directories.front()) +
+           "\n";
+  std::string notes;
+  for (const auto& note : comparison.notes) notes += "note: " + note + "\n";
+  if (comparison.damaged)
+    notes += "damaged: the notes name what is missing, was changed or does not follow\n";
+  if (comparison.refused()) return out + notes + "refused: the results cannot be compared\n";
   std::vector<std::vector<std::string>> rows = {
       {"point", "figure", "first", "other", "change", "95 %", "verdict"}};
   for (size_t i = 0; i < comparison.comparisons.size(); ++i) {
@@ -36,9 +55,7 @@ std::string ComparisonText(const JobComparison& comparison) {
                                        : "")});
   }
   out += rows.size() > 1 ? TextTable(rows) : "no pair of valid repeats\n";
-  for (const auto& note : comparison.notes) out += "note: " + note + "\n";
-  if (comparison.damaged) out += "damaged: the notes name what is missing, was changed or does not follow\n";
-  return out;
+  return out + notes;
 }
 
 Result<std::string> ComparisonJson(const JobComparison& comparison) {

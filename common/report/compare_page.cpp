@@ -57,6 +57,17 @@ std::string Jobs(const JobComparison& comparison) {
                rows);
 }
 
+// What the verdicts say nothing of, to stand beside them.
+std::vector<std::string> MissingPoints(const JobComparison& comparison) {
+  std::vector<std::string> out;
+  for (const auto& one : comparison.unlike) {
+    if (one.what != kTestPoints) continue;
+    out.push_back("Test points without a counterpart are not compared. In the first only: " + one.first +
+                  "; in " + ShortPath(one.directory) + " only: " + one.other + ".");
+  }
+  return out;
+}
+
 std::string Differences(const JobComparison& comparison) {
   if (comparison.unlike.empty()) return "<p>Nothing that was recorded.</p>";
   std::string out;
@@ -69,9 +80,11 @@ std::string Differences(const JobComparison& comparison) {
   for (const bool refuses : {true, false}) {
     for (const auto& one : comparison.unlike) {
       if (one.refuses != refuses) continue;
-      rows.push_back({EscapeHtml(one.what), EscapeHtml(one.first), EscapeHtml(one.other),
-                      EscapeHtml(ShortPath(one.directory)),
-                      refuses ? Badge("cannot be compared", "bad") : Badge("allowed to differ", "")});
+      rows.push_back({one.what == kTestPoints ? "Test points without a counterpart" : EscapeHtml(one.what),
+                      EscapeHtml(one.first), EscapeHtml(one.other), EscapeHtml(ShortPath(one.directory)),
+                      refuses                   ? Badge("cannot be compared", "bad")
+                      : one.what == kTestPoints ? Badge("not compared", "warn")
+                                                : Badge("allowed to differ", "")});
     }
   }
   return out + Table("What differs", {"What", "In the first", "In the other", "Other", ""}, rows);
@@ -142,7 +155,9 @@ std::string ComparisonPage(const JobComparison& comparison) {
     for (const auto& one : all.comparisons) every.push_back(&one);
     std::string pictures =
         "<p>" + EscapeHtml(VerdictCounts(every)) + " Over all measures, points and jobs.</p>";
-    pictures += Box("warn", "Bear in mind", comparison.notes);
+    std::vector<std::string> concerns = MissingPoints(comparison);
+    concerns.insert(concerns.end(), comparison.notes.begin(), comparison.notes.end());
+    pictures += Box("warn", "Bear in mind", concerns);
     for (const std::string& workload : WorkloadsOf(all)) {
       pictures += "<h3>" + EscapeHtml(workload) + "</h3>" + WorkloadConcerns(workload, all) +
                   HeadlineChanges(workload, all) + "<div class=\"charts\">";
