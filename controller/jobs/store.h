@@ -54,8 +54,9 @@ struct StoredMachine {
   std::string name;
   v1::MachineState state = v1::MACHINE_STATE_READY;  // READY, DRAINED, QUARANTINED or REVOKED
   std::string reason;
-  std::string job_id;  // holder; "": none
-  uint64_t epoch = 0;  // of the last grant
+  v1::MachineState given = v1::MACHINE_STATE_READY;  // by hand: `state` but for unproven tear-downs
+  std::string job_id;                                // holder; "": none
+  uint64_t epoch = 0;                                // of the last grant
   v1::RegisterRequest registration;
 };
 
@@ -71,7 +72,7 @@ struct Change {
   std::optional<std::string> waiting_for{};
   std::optional<int64_t> estimated_ns{};
   std::optional<StoredRepeat> repeat{};                           // a repeat finished with this event
-  std::vector<std::pair<std::string, std::string>> quarantine{};  // machine, why
+  std::vector<std::pair<std::string, std::string>> quarantine{};  // for this job: machine, why
 };
 
 class Store {
@@ -150,7 +151,16 @@ class Store {
   Status SaveRegistration(const v1::RegisterRequest& registration);
   // Of a machine that has registered, also what changes all the time.
   Status SaveFacts(const std::string& machine, const v1::Facts& facts);
+  // The state that somebody gives it. What jobs left unproven there stays beside it.
   Status SetMachine(const std::string& name, v1::MachineState state, const std::string& reason);
+  // The job's end on the machine is not proven: it is quarantined until Proven or ClearMachine, whatever else
+  // is said of it meanwhile.
+  Status Quarantine(const std::string& machine, const std::string& job_id, const std::string& why);
+  // True when this was still to be proven.
+  Result<bool> Proven(const std::string& machine, const std::string& job_id);
+  // Somebody has looked at it: nothing is to be proven any more, and a quarantine or revocation by hand ends.
+  // A drain ends only where it is all that keeps the machine out.
+  Status ClearMachine(const std::string& name);
   // A higher epoch for the job that holds the machine: its lease there has ended, but the job goes on.
   Status GrantAnew(const std::string& job_id, const std::string& machine);
   // An agent has seen higher grants than this store knows of (it was restored or lost): the next is above
@@ -172,6 +182,7 @@ class Store {
   Status PutLocked(const StoredJob& job);
   Status AppendLocked(StoredJob* job, v1::JobEvent* event);
   Status ApplyChangeLocked(StoredJob* job, const Change& change);
+  Status QuarantineLocked(const std::string& machine, const std::string& job_id, const std::string& why);
   void KeepReserveLocked();
   void Announce(const std::string& job_id, const std::vector<v1::JobEvent>& events);
 

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/time_format.h"
 #include "controller/jobs/sqlite.h"
+#include "controller/jobs/standing.h"
 #include "controller/jobs/store.h"
 
 namespace poolmark::controller {
@@ -213,10 +214,7 @@ Status Store::ApplyChangeLocked(StoredJob* job, const Change& change) {
                                  .Run());
   }
   for (const auto& [machine, why] : change.quarantine) {
-    POOLMARK_ASSIGN_OR_RETURN(
-        Statement put,
-        db_->Prepare("UPDATE machines SET state='QUARANTINED', reason=? WHERE name=? AND state<>'REVOKED'"));
-    POOLMARK_RETURN_IF_ERROR(put.Text(why).Text(machine).Run());
+    POOLMARK_RETURN_IF_ERROR(QuarantineLocked(machine, job->job.id(), why));
   }
   return absl::OkStatus();
 }
@@ -275,7 +273,8 @@ Result<std::optional<StoredJob>> Store::Lock(const std::string& job_id,
     }
     for (const std::string& machine : sorted) {
       POOLMARK_ASSIGN_OR_RETURN(Statement find,
-                                db_->Prepare("SELECT state, job_id, reason FROM machines WHERE name=?"));
+                                db_->Prepare(absl::StrCat("SELECT state, job_id, reason, ", kUnproven,
+                                                          " FROM machines WHERE name=?")));
       find.Text(machine);
       POOLMARK_ASSIGN_OR_RETURN(bool found, find.Step());
       if (!found) {
@@ -286,8 +285,9 @@ Result<std::optional<StoredJob>> Store::Lock(const std::string& job_id,
         *blocked_by = absl::StrCat("machine ", machine, " is held by job ", find.TextAt(1));
         return std::optional<StoredJob>();
       }
-      if (find.TextAt(0) != "READY") {
-        *blocked_by = absl::StrCat("machine ", machine, " is ", find.TextAt(0), ": ", find.TextAt(2));
+      const Standing standing = StandingOf(find.TextAt(0), find.TextAt(2), find.TextAt(3));
+      if (standing.state != "READY") {
+        *blocked_by = absl::StrCat("machine ", machine, " is ", standing.state, ": ", standing.reason);
         return std::optional<StoredJob>();
       }
       POOLMARK_ASSIGN_OR_RETURN(Statement take,

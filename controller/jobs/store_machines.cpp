@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/jobs/epochs.h"
 #include "controller/jobs/sqlite.h"
+#include "controller/jobs/standing.h"
 #include "controller/jobs/store.h"
 
 namespace poolmark::controller {
@@ -34,16 +35,18 @@ std::string Durable(const v1::RegisterRequest& registration) {
 Result<std::vector<StoredMachine>> Store::Machines() {
   std::lock_guard lock(mutex_);
   POOLMARK_ASSIGN_OR_RETURN(
-      Statement list,
-      db_->Prepare("SELECT name, state, reason, job_id, epoch, registration FROM machines ORDER BY name"));
+      Statement list, db_->Prepare(absl::StrCat("SELECT name, state, reason, job_id, epoch, registration, ",
+                                                kUnproven, " FROM machines ORDER BY name")));
   std::vector<StoredMachine> machines;
   for (;;) {
     POOLMARK_ASSIGN_OR_RETURN(bool row, list.Step());
     if (!row) return machines;
     StoredMachine machine;
     machine.name = list.TextAt(0);
-    machine.state = MachineStateOf(list.TextAt(1));
-    machine.reason = list.TextAt(2);
+    const Standing standing = StandingOf(list.TextAt(1), list.TextAt(2), list.TextAt(6));
+    machine.state = MachineStateOf(standing.state);
+    machine.reason = standing.reason;
+    machine.given = MachineStateOf(list.TextAt(1));
     machine.job_id = list.TextAt(3);
     machine.epoch = static_cast<uint64_t>(list.IntAt(4));
     if (!machine.registration.ParseFromString(list.TextAt(5))) machine.registration.set_machine(machine.name);
@@ -96,6 +99,40 @@ Status Store::SetMachine(const std::string& name, v1::MachineState state, const 
                     "list them with `poolmark machines`");
   }
   return absl::OkStatus();
+}
+
+Status Store::QuarantineLocked(const std::string& machine, const std::string& job_id,
+                               const std::string& why) {
+  POOLMARK_ASSIGN_OR_RETURN(Statement put, db_->Prepare("INSERT OR REPLACE INTO unproven VALUES(?,?,?)"));
+  return put.Text(machine).Text(job_id).Text(why).Run();
+}
+
+Status Store::Quarantine(const std::string& machine, const std::string& job_id, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  return QuarantineLocked(machine, job_id, why);
+}
+
+Result<bool> Store::Proven(const std::string& machine, const std::string& job_id) {
+  std::lock_guard lock(mutex_);
+  POOLMARK_ASSIGN_OR_RETURN(Statement gone,
+                            db_->Prepare("DELETE FROM unproven WHERE machine=? AND job_id=?"));
+  POOLMARK_RETURN_IF_ERROR(gone.Text(machine).Text(job_id).Run());
+  return db_->Changes() > 0;
+}
+
+Status Store::ClearMachine(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  POOLMARK_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
+  POOLMARK_ASSIGN_OR_RETURN(Statement gone, db_->Prepare("DELETE FROM unproven WHERE machine=?"));
+  POOLMARK_RETURN_IF_ERROR(gone.Text(name).Run());
+  const bool unproven = db_->Changes() > 0;
+  // A drain that stood before the quarantine goes on: it has an end of its own.
+  POOLMARK_ASSIGN_OR_RETURN(
+      Statement put,
+      db_->Prepare(unproven ? "UPDATE machines SET state='READY', reason='' WHERE name=? AND state<>'DRAINED'"
+                            : "UPDATE machines SET state='READY', reason='' WHERE name=?"));
+  POOLMARK_RETURN_IF_ERROR(put.Text(name).Run());
+  return transaction.Commit();
 }
 
 Status Store::GrantAnew(const std::string& job_id, const std::string& machine) {

@@ -17,7 +17,7 @@
 namespace poolmark::controller {
 namespace {
 
-constexpr int kSchema = 2;
+constexpr int kSchema = 3;
 
 // Names of columns are for people with a shell; messages are protobuf.
 constexpr char kSchema1[] = R"(
@@ -72,6 +72,21 @@ constexpr char kSchema2[] = R"(
 ALTER TABLE requests ADD COLUMN job_id TEXT NOT NULL DEFAULT '';
 CREATE INDEX requests_by_job ON requests(job_id);
 CREATE TABLE deletions(job_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+)";
+
+// Quarantines for the end of a job, apart from what somebody says of a machine. Up to schema 2 they took its
+// place, with the job's id behind the first 17 characters of the reason.
+constexpr char kSchema3[] = R"(
+CREATE TABLE unproven(
+  machine TEXT NOT NULL,
+  job_id TEXT NOT NULL,
+  why TEXT NOT NULL,
+  PRIMARY KEY(machine, job_id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO unproven
+  SELECT name, substr(reason, 18, instr(substr(reason, 18), ' ') - 1), reason FROM machines
+  WHERE state='QUARANTINED' AND reason LIKE 'tear-down of job % not %';
+UPDATE machines SET state='READY', reason='' WHERE name IN (SELECT machine FROM unproven);
 )";
 
 bool IsCorruption(const Status& status) {
@@ -169,7 +184,8 @@ Status Store::Migrate() {
   }
   POOLMARK_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
   if (version < 1) POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema1));
-  POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema2));
+  if (version < 2) POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema2));
+  POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema3));
   POOLMARK_RETURN_IF_ERROR(db_->Execute(absl::StrCat("PRAGMA user_version=", kSchema)));
   return transaction.Commit();
 }

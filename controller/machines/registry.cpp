@@ -1,6 +1,7 @@
 #include "controller/machines/registry.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
@@ -15,6 +16,10 @@ constexpr Nanoseconds kTickGap = std::chrono::seconds(3);
 // Agents keep the runs of one day.
 constexpr int kMaxHeld = 5000;
 constexpr size_t kMaxHeldBytes = 1u << 20;
+
+bool EndedClean(const v1::HeldJob& job) {
+  return job.clean() && job.state() != "running" && !job.guard_alive() && job.open_items() == 0;
+}
 
 // What an agent may say of itself: everything of it is kept in memory and shown in lists.
 Status CheckHeld(const std::string& machine, const google::protobuf::RepeatedPtrField<v1::HeldJob>& held) {
@@ -66,18 +71,20 @@ std::vector<std::string> Registry::JudgeHeld(const std::string& machine,
     auto& known = machines_[machine].held;
     if (known.size() + static_cast<size_t>(held.size()) > kMaxHeld) known.clear();
   }
+  // A job may have had more than one lease here: all of them must have ended well.
+  std::set<std::string> open;
+  for (const v1::HeldJob& job : held) {
+    if (!EndedClean(job)) open.insert(job.job_id());
+  }
   for (const v1::HeldJob& job : held) {
     auto stored = store_->Get(job.job_id());
     const bool known = stored.ok() && stored->job.id() == job.job_id();
     bool owned = false;
-    v1::MachineState state = v1::MACHINE_STATE_READY;
-    std::string reason;
     {
       std::lock_guard lock(mutex_);
       Entry& entry = machines_[machine];
-      entry.held[job.job_id()] = job;
-      state = entry.stored.state;
-      reason = entry.stored.reason;
+      v1::HeldJob& kept = entry.held[job.job_id()];
+      if (!EndedClean(job) || open.count(job.job_id()) == 0) kept = job;
       owned = known && entry.stored.job_id == job.job_id() && !IsTerminal(stored->job.state());
     }
     if (owned) continue;  // its runner decides
@@ -85,19 +92,17 @@ std::vector<std::string> Registry::JudgeHeld(const std::string& machine,
       Log(LogLevel::kWarning, "machine.holds_unowned_job",
           {{"machine", machine}, {"job", job.job_id()}, {"known", known ? "yes" : "no"}});
       tear_down.push_back(job.job_id());
-      if (!known && store_->recovered() && state == v1::MACHINE_STATE_READY) {
-        (void)store_->SetMachine(
-            machine, v1::MACHINE_STATE_QUARANTINED,
+      if (!known && store_->recovered()) {
+        (void)store_->Quarantine(
+            machine, job.job_id(),
             absl::StrCat("holds job ", job.job_id(), ", which the recovered store does not know"));
       }
       continue;
     }
     // Proof of an end that no controller saw: what was quarantined for this job is clean again.
-    if (job.clean() && state == v1::MACHINE_STATE_QUARANTINED &&
-        reason.find(job.job_id()) != std::string::npos) {
+    if (open.count(job.job_id()) != 0) continue;
+    if (store_->Proven(machine, job.job_id()).value_or(false))
       Log(LogLevel::kInfo, "machine.proved_clean", {{"machine", machine}, {"job", job.job_id()}});
-      (void)store_->SetMachine(machine, v1::MACHINE_STATE_READY, "");
-    }
   }
   if (!held.empty()) (void)Refresh();
   return tear_down;

@@ -8,10 +8,11 @@ namespace poolmark::controller {
 Result<v1::Machine> Registry::Act(const std::string& name, v1::MachineAction action,
                                   const std::string& reason, bool by_admin) {
   POOLMARK_ASSIGN_OR_RETURN(v1::Machine now, Get(name));
-  v1::MachineState stored_state = v1::MACHINE_STATE_READY;
+  v1::MachineState stored_state = v1::MACHINE_STATE_READY, given = v1::MACHINE_STATE_READY;
   {
     std::lock_guard lock(mutex_);
     stored_state = machines_.at(name).stored.state;
+    given = machines_.at(name).stored.given;
   }
   const std::string where = absl::StrCat("machine '", name, "'");
   v1::MachineState next = v1::MACHINE_STATE_UNSPECIFIED;
@@ -24,7 +25,8 @@ Result<v1::Machine> Registry::Act(const std::string& name, v1::MachineAction act
       next = v1::MACHINE_STATE_DRAINED;
       break;
     case v1::MACHINE_ACTION_UNDRAIN:
-      if (stored_state != v1::MACHINE_STATE_READY && stored_state != v1::MACHINE_STATE_DRAINED) {
+      // Also of one that is quarantined as well: that stays.
+      if (stored_state != v1::MACHINE_STATE_READY && given != v1::MACHINE_STATE_DRAINED) {
         return Precondition(where, "it is not drained", "use `clear` for a quarantined or revoked machine");
       }
       next = v1::MACHINE_STATE_READY;
@@ -50,7 +52,8 @@ Result<v1::Machine> Registry::Act(const std::string& name, v1::MachineAction act
       return InvalidInput(where, "unknown action", "use drain, undrain, quarantine, clear or revoke");
   }
   const std::string text = next == v1::MACHINE_STATE_READY ? "" : (reason.empty() ? "set by hand" : reason);
-  POOLMARK_RETURN_IF_ERROR(store_->SetMachine(name, next, text));
+  POOLMARK_RETURN_IF_ERROR(action == v1::MACHINE_ACTION_CLEAR ? store_->ClearMachine(name)
+                                                              : store_->SetMachine(name, next, text));
   Log(LogLevel::kInfo, "machine.state",
       {{"machine", name}, {"state", v1::MachineState_Name(next)}, {"reason", text}});
   POOLMARK_RETURN_IF_ERROR(Refresh());

@@ -162,6 +162,15 @@ TEST_CASE("drained, quarantined and unknown machines are not locked") {
   CHECK_FALSE(f.store->Lock(id, {"a"}, &blocked)->has_value());
   CHECK(blocked == "machine a is DRAINED: maintenance");
   CHECK(f.store->SetMachine("zz", v1::MACHINE_STATE_DRAINED, "").code() == absl::StatusCode::kNotFound);
+  REQUIRE(f.store->Quarantine("a", "job-7", "tear-down of job job-7 not proven").ok());
+  CHECK_FALSE(f.store->Lock(id, {"a"}, &blocked)->has_value());
+  CHECK(blocked == "machine a is QUARANTINED: maintenance; tear-down of job job-7 not proven");
+  REQUIRE(f.store->SetMachine("a", v1::MACHINE_STATE_READY, "").ok());
+  CHECK_FALSE(f.store->Lock(id, {"a"}, &blocked)->has_value());
+  CHECK(blocked == "machine a is QUARANTINED: tear-down of job job-7 not proven");
+  CHECK_FALSE(*f.store->Proven("a", "job-8"));
+  CHECK(*f.store->Proven("a", "job-7"));
+  CHECK(f.store->Lock(id, {"a"}, &blocked)->has_value());
 }
 
 TEST_CASE("an event without a row writes nothing") {
@@ -232,7 +241,7 @@ TEST_CASE("a store of the first schema goes on") {
   {
     auto db = Database::Open(f.dir / "state/poolmark.db");
     REQUIRE(db.ok());
-    for (const char* back : {"DROP TABLE deletions", "DROP INDEX requests_by_job",
+    for (const char* back : {"DROP TABLE unproven", "DROP TABLE deletions", "DROP INDEX requests_by_job",
                              "ALTER TABLE requests DROP COLUMN job_id", "PRAGMA user_version=1"}) {
       INFO(back);
       const Status done = (*db)->Execute(back);
@@ -244,6 +253,39 @@ TEST_CASE("a store of the first schema goes on") {
   CHECK(f.store->Get(job).ok());
   CHECK(f.Submit("x", "submit-1") == job);
   CHECK(f.store->Deletions()->empty());
+}
+
+TEST_CASE("a store of the second schema goes on: what a job left unproven is told from what somebody said") {
+  Fixture f;
+  for (const char* name : {"a", "b", "c"}) f.Machine(name);
+  f.store.reset();
+  {
+    auto db = Database::Open(f.dir / "state/poolmark.db");
+    REQUIRE(db.ok());
+    for (const char* back :
+         {"DROP TABLE unproven",
+          "UPDATE machines SET state='QUARANTINED', reason='tear-down of job job-7 not proven: not reached' "
+          "WHERE name='a'",
+          "UPDATE machines SET state='QUARANTINED', reason='ECC errors seen with job-7' WHERE name='b'",
+          "PRAGMA user_version=2"}) {
+      INFO(back);
+      REQUIRE((*db)->Execute(back).ok());
+    }
+  }
+  f.Open();
+  auto machines = f.store->Machines();
+  REQUIRE(machines.ok());
+  CHECK(machines->at(0).state == v1::MACHINE_STATE_QUARANTINED);
+  CHECK(machines->at(0).given == v1::MACHINE_STATE_READY);
+  CHECK(machines->at(0).reason == "tear-down of job job-7 not proven: not reached");
+  CHECK(*f.store->Proven("a", "job-7"));
+  CHECK_FALSE(*f.store->Proven("b", "job-7"));
+  machines = f.store->Machines();
+  CHECK(machines->at(0).state == v1::MACHINE_STATE_READY);
+  CHECK(machines->at(0).reason == "");
+  CHECK(machines->at(1).state == v1::MACHINE_STATE_QUARANTINED);
+  CHECK(machines->at(1).reason == "ECC errors seen with job-7");
+  CHECK(machines->at(2).state == v1::MACHINE_STATE_READY);
 }
 
 TEST_CASE("one controller at a time holds a state directory") {

@@ -195,6 +195,71 @@ TEST_CASE("a quarantine for an unproven tear-down ends when the machine comes ba
   CHECK(f.State("n1") == v1::MACHINE_STATE_READY);
 }
 
+TEST_CASE("what somebody said of a machine outlives a tear-down that is not proven, and its proof") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  const v1::MachineAction by_hand =
+      GENERATE(v1::MACHINE_ACTION_UNSPECIFIED, v1::MACHINE_ACTION_DRAIN, v1::MACHINE_ACTION_QUARANTINE);
+  CAPTURE(by_hand);
+  const std::string job = f.LockedJob("n1");
+  // It names the job, as people do; that makes it no business of the job's proof.
+  const std::string said = "ECC errors seen under job " + job;
+  if (by_hand != v1::MACHINE_ACTION_UNSPECIFIED) REQUIRE(f.registry->Act("n1", by_hand, said, false).ok());
+  const v1::MachineState before = f.registry->Get("n1")->state();
+  REQUIRE(f.store->Apply(job, JobEventKind::kMachineLost)->has_value());
+  Change change;
+  const std::string why = "tear-down of job " + job + " not proven";
+  change.quarantine = {{"n1", why}};
+  REQUIRE(f.store->Apply(job, JobEventKind::kLeftovers, change)->has_value());
+  REQUIRE(f.registry->Refresh().ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_QUARANTINED);
+  const bool bare = by_hand == v1::MACHINE_ACTION_UNSPECIFIED;
+  CHECK(f.registry->Get("n1")->reason() == (bare ? why : said + "; " + why));
+  f.Start();  // the store keeps it apart
+  auto registration = f.Registration("n1");
+  auto* held = registration.add_held();
+  held->set_job_id(job);
+  held->set_state("torn_down");
+  held->set_clean(true);
+  // Of two leases of the job one has ended well.
+  auto* other = registration.add_held();
+  other->set_job_id(job);
+  other->set_state("torn_down");
+  REQUIRE(f.registry->Register(registration).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_QUARANTINED);
+  CHECK_FALSE(f.registry->Held("n1", job)->clean());
+  other->set_clean(true);
+  REQUIRE(f.registry->Register(registration).ok());
+  CHECK(f.State("n1") == (bare ? v1::MACHINE_STATE_READY : before));
+  CHECK(f.registry->Get("n1")->reason() == (bare ? "" : said));
+}
+
+TEST_CASE("a quarantine by a job and one by hand end each in its own way") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  auto act = [&](v1::MachineAction action) { return f.registry->Act("n1", action, "reboot at noon", false); };
+  auto quarantine = [&] {
+    REQUIRE(f.store->Quarantine("n1", "job-7", "not proven").ok());
+    REQUIRE(f.registry->Refresh().ok());
+  };
+  // Drained, quarantined by a job, looked at: the drain goes on.
+  REQUIRE(act(v1::MACHINE_ACTION_DRAIN).ok());
+  quarantine();
+  CHECK(act(v1::MACHINE_ACTION_CLEAR)->state() == v1::MACHINE_STATE_DRAINED);
+  CHECK(f.registry->Get("n1")->reason() == "reboot at noon");
+  // The drain ended while the proof is missing.
+  quarantine();
+  CHECK(act(v1::MACHINE_ACTION_UNDRAIN)->state() == v1::MACHINE_STATE_QUARANTINED);
+  CHECK(f.registry->Get("n1")->reason() == "not proven");
+  CHECK_FALSE(act(v1::MACHINE_ACTION_UNDRAIN).ok());
+  CHECK_FALSE(act(v1::MACHINE_ACTION_DRAIN).ok());
+  // Quarantined by hand as well: one look ends both.
+  CHECK(act(v1::MACHINE_ACTION_QUARANTINE)->reason() == "reboot at noon; not proven");
+  CHECK(act(v1::MACHINE_ACTION_CLEAR)->state() == v1::MACHINE_STATE_READY);
+  CHECK(f.registry->Get("n1")->reason() == "");
+  CHECK_FALSE(*f.store->Proven("n1", "job-7"));
+}
+
 TEST_CASE("actions on machines") {
   Fixture f;
   REQUIRE(f.registry->Register(f.Registration("n1")).ok());
