@@ -9,6 +9,8 @@ constexpr size_t kExchanges = 8;
 constexpr size_t kOpenBeats = 4;
 constexpr Nanoseconds kKept = std::chrono::hours(4);
 constexpr Nanoseconds kStep = std::chrono::milliseconds(50);
+// Less than a step that is worth a word, but more than what is said of the clocks below it.
+constexpr Nanoseconds kShift = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -18,15 +20,31 @@ void ClockProbe::Trim(std::deque<At>* entries, Nanoseconds now) {
 }
 
 void ClockProbe::Received(int64_t t1, int64_t boot, int64_t t2, int64_t t3, Nanoseconds steady) {
+  // The exchange that ended last is among what goes: its way back may have been after the step.
+  if (WasSet(t1, boot, t2, steady)) {
+    exchanges_.clear();
+    open_.clear();
+  }
+  last_ = {t1, boot, t2, steady};
   open_.push_back({t1, t2, t3, steady});
   if (open_.size() > kOpenBeats) open_.pop_front();
-  if (last_wall_ && boot > *last_boot_) {
-    const Nanoseconds step((t1 - *last_wall_) - (boot - *last_boot_));
-    if (std::chrono::abs(step) > kStep) steps_.push_back({step, steady});
-    Trim(&steps_, steady);
-  }
-  last_wall_ = t1;
-  last_boot_ = boot;
+}
+
+bool ClockProbe::WasSet(int64_t t1, int64_t boot, int64_t t2, Nanoseconds steady) {
+  if (!last_) return false;
+  if (boot <= last_->boot) return true;
+  const Nanoseconds step((t1 - last_->wall) - (boot - last_->boot));
+  if (std::chrono::abs(step) > kStep) steps_.push_back({step, steady});
+  Trim(&steps_, steady);
+  const Nanoseconds ours = Nanoseconds(t2 - last_->ours) - (steady - last_->steady);
+  // Ours are read one after the other, with a wait for others between them.
+  return std::chrono::abs(step) > kShift || std::chrono::abs(ours) > kStep;
+}
+
+void ClockProbe::Forget() {
+  exchanges_.clear();
+  open_.clear();
+  last_.reset();
 }
 
 void ClockProbe::Completed(int64_t t1, int64_t t4) {

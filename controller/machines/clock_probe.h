@@ -1,5 +1,6 @@
 // A machine's clock against the controller's, from the four timestamps of heartbeats (decision M9): the
-// exchange with the smallest round trip of the last eight counts. Pure; not thread-safe.
+// exchange with the smallest round trip of the last eight counts. What was measured before one of the two
+// clocks was set says nothing of now, and goes. Pure; not thread-safe.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -17,14 +18,18 @@ struct ClockReading {
 class ClockProbe {
  public:
   // A heartbeat came in: t1 sent by the machine's wall clock (and its boot clock), t2 received, t3 answered
-  // by ours.
+  // by ours; `steady` is our steady clock at t2.
   void Received(int64_t t1_wall_ns, int64_t t1_boot_ns, int64_t t2_wall_ns, int64_t t3_wall_ns,
                 Nanoseconds steady);
   // The machine says when the answer to the beat sent at `t1_wall_ns` arrived (t4). Unknown beats are
   // ignored.
   void Completed(int64_t t1_wall_ns, int64_t t4_wall_ns);
 
-  // Of the smallest round trip of the last eight; nothing before the first complete exchange.
+  // Another boot of the machine: its clocks begin anew.
+  void Forget();
+
+  // Of the smallest round trip of the last eight since a clock was set; nothing before the first complete
+  // one.
   std::optional<ClockReading> reading() const;
   // The worst reading since `steady`, and the largest step of the machine's wall clock against its boot clock
   // (0: none above 50 ms).
@@ -40,6 +45,7 @@ class ClockProbe {
     ClockReading reading;
     Nanoseconds steady{0};
   };
+  bool WasSet(int64_t t1_wall_ns, int64_t t1_boot_ns, int64_t t2_wall_ns, Nanoseconds steady);
   template <class At>
   static void Trim(std::deque<At>* entries, Nanoseconds now);
 
@@ -50,7 +56,12 @@ class ClockProbe {
     Nanoseconds size{0}, steady{0};
   };
   std::deque<Step> steps_;
-  std::optional<int64_t> last_wall_, last_boot_;
+  struct Clocks {
+    int64_t wall = 0, boot = 0;  // the machine's
+    int64_t ours = 0;            // our wall clock
+    Nanoseconds steady{0};
+  };
+  std::optional<Clocks> last_;
 };
 
 }  // namespace poolmark::controller

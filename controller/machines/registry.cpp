@@ -147,6 +147,7 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
     entry.stored.registration = std::move(itself);
     if (!entry.boot_id.empty() && entry.boot_id != request.boot_id()) {
       Log(LogLevel::kWarning, "machine.rebooted", {{"machine", request.machine()}});
+      entry.clock.Forget();
     }
     if (entry.stored.job_id.empty()) {
       entry.facts = request.facts();
