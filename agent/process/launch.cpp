@@ -99,8 +99,9 @@ class ContainerBackend final : public Backend {
  public:
   explicit ContainerBackend(std::string tool) : tool_(std::move(tool)) {}
 
-  Result<guard::Record> Compose(const LaunchSpec& spec, const LaunchPlace& place, const AllowList& allow,
+  Result<guard::Record> Compose(const LaunchSpec& planned, const LaunchPlace& place, const AllowList& allow,
                                 const Secrets& secrets) const override {
+    const LaunchSpec spec = SeenInside(planned);
     POOLMARK_RETURN_IF_ERROR(CheckWords(spec));
     POOLMARK_RETURN_IF_ERROR(allow.Image(spec.image));
     POOLMARK_ASSIGN_OR_RETURN(std::string tool, allow.ContainerTool(tool_));
@@ -141,6 +142,16 @@ class ContainerBackend final : public Backend {
   }
 
  private:
+  // A container that is given NVIDIA GPUs 2 and 3 has two, and CUDA calls them 0 and 1. With AMD it has the
+  // whole of /dev/dri, and the machine's numbers hold.
+  static LaunchSpec SeenInside(LaunchSpec spec) {
+    auto visible = spec.env.find("CUDA_VISIBLE_DEVICES");
+    if (visible == spec.env.end() || spec.gpus.empty() || spec.gpu_vendor == "amd") return spec;
+    visible->second.clear();
+    for (size_t i = 0; i < spec.gpus.size(); ++i) absl::StrAppend(&visible->second, i == 0 ? "" : ",", i);
+    return spec;
+  }
+
   static Status AddMounts(const LaunchSpec& spec, const LaunchPlace& place, const AllowList& allow,
                           std::vector<std::string>* argv) {
     for (const std::string& mount : spec.mounts) {

@@ -1,6 +1,8 @@
 #include "controller/stacks/fill.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -80,6 +82,18 @@ Result<std::string> KvField(const spec::KvFormat& kv, const std::string& field) 
   return NotFound("", absl::StrCat("'kv.", field, "' is not set in this stack"));
 }
 
+// As the process counts them: a container that is given some of the machine's NVIDIA GPUs has no others, and
+// calls them 0, 1, ... With AMD it has the whole of /dev/dri.
+std::string GpuIndexes(const Instance& instance) {
+  if (instance.process->image.empty() || instance.gpus.empty() || instance.machine == nullptr)
+    return absl::StrJoin(instance.gpus, ",");
+  const auto& all = instance.machine->facts->facts.gpus();
+  if (!all.empty() && all.Get(0).vendor() == "amd") return absl::StrJoin(instance.gpus, ",");
+  std::vector<uint32_t> numbers(instance.gpus.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return absl::StrJoin(numbers, ",");
+}
+
 Result<std::string> Resolve(const FillContext& context, const Instance& instance, const std::string& name) {
   if (name == "index") return absl::StrCat(instance.index);
   if (name == "count") return absl::StrCat(instance.count);
@@ -88,7 +102,7 @@ Result<std::string> Resolve(const FillContext& context, const Instance& instance
   if (name == "run") return absl::StrCat("poolmark-", context.job_id, "-", context.stack->name);
   if (name == "work") return instance.machine->job_dir;
   if (name == "gpus") return absl::StrCat(instance.gpus.size());
-  if (name == "gpu_indexes") return absl::StrJoin(instance.gpus, ",");
+  if (name == "gpu_indexes") return GpuIndexes(instance);
   auto param = context.stack->params.find(name);
   if (param != context.stack->params.end()) return param->second;
 

@@ -26,6 +26,29 @@ TEST_CASE("GPUs are handed out per engine and not beyond what a machine has", "[
   CHECK(RefusalsOf(c).find("engine asks for 4 GPUs, machine n1 has 2") != std::string::npos);
 }
 
+TEST_CASE("an engine is told its GPUs as it counts them: a container's own from 0", "[C2]") {
+  Case c;
+  const auto second = [&](const std::string& program, const std::string& vendor) {
+    c.stack = "version: 1\nstrategy: local\nengine: vllm\nprocesses: [{name: engine, role: engine, " +
+              program +
+              ", argv: [--on, \"${gpu_indexes}\"], ports: [http], gpus: 2, count: 2}]\nentry: engine.http\n";
+    c.machines = {Machine("n0", "GPU", 4, vendor), Machine("n1", "GPU", 4, vendor)};
+    Errors refusals;
+    auto plan = PlanOf(c, &refusals);
+    for (const Error& refusal : refusals) UNSCOPED_INFO(refusal.message);
+    REQUIRE(plan.ok());
+    const v1::ProcessSpec& spec = plan->stacks[0].processes[1].spec;
+    REQUIRE(spec.gpus_size() == 2);
+    CHECK(spec.gpus(0) == 2);
+    CHECK(spec.argv(1) == spec.env().at(vendor == "amd" ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"));
+    return spec.argv(1);
+  };
+  const std::string image = "image: \"vllm@sha256:" + std::string(64, 'a') + "\", backend: docker";
+  CHECK(second("exec: vllm", "nvidia") == "2,3");
+  CHECK(second(image, "nvidia") == "0,1");
+  CHECK(second(image, "amd") == "2,3");
+}
+
 TEST_CASE("ports never clash with what a machine already uses", "[C3]") {
   Case c;
   c.stack =

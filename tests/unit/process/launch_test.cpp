@@ -96,6 +96,37 @@ TEST_CASE("a container gets what it was allowed and no privileges") {
   CHECK(HasPair(rocm->All("argv"), "--cap-add", "IPC_LOCK"));
 }
 
+TEST_CASE("an engine on the machine's later GPUs finds them: a container counts its own from 0") {
+  Secrets secrets("", "");
+  for (const BackendKind kind : {BackendKind::kDocker, BackendKind::kPodman}) {
+    LaunchSpec spec = Container(kind);
+    spec.gpus = {2, 3};
+    spec.env["CUDA_VISIBLE_DEVICES"] = "2,3";
+    auto record = MakeBackend(kind)->Compose(spec, Place(), Allowed(), secrets);
+    REQUIRE(record.ok());
+    const std::vector<std::string> argv = record->All("argv"), env = record->All("env");
+    INFO(absl::StrJoin(argv, " ") << " | " << absl::StrJoin(env, " "));
+    if (kind == BackendKind::kDocker) {
+      CHECK(HasPair(argv, "--gpus", "\"device=2,3\""));
+    } else {
+      CHECK(HasPair(argv, "--device", "nvidia.com/gpu=2"));
+      CHECK(HasPair(argv, "--device", "nvidia.com/gpu=3"));
+    }
+    CHECK(HasPair(argv, "--env", "CUDA_VISIBLE_DEVICES"));
+    CHECK(std::find(env.begin(), env.end(), "CUDA_VISIBLE_DEVICES=0,1") != env.end());
+    CHECK(std::find(env.begin(), env.end(), "CUDA_VISIBLE_DEVICES=2,3") == env.end());
+  }
+  // AMD's are all there, under the machine's numbers.
+  LaunchSpec amd = Container(BackendKind::kDocker);
+  amd.gpu_vendor = "amd";
+  amd.gpus = {2, 3};
+  amd.env["HIP_VISIBLE_DEVICES"] = "2,3";
+  auto rocm = MakeBackend(BackendKind::kDocker)->Compose(amd, Place(), Allowed(), secrets);
+  REQUIRE(rocm.ok());
+  const std::vector<std::string> env = rocm->All("env");
+  CHECK(std::find(env.begin(), env.end(), "HIP_VISIBLE_DEVICES=2,3") != env.end());
+}
+
 TEST_CASE("what a container must not get is refused") {
   Secrets secrets("", "");
   auto refused = [&](auto change) {
