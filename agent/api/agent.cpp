@@ -52,9 +52,9 @@ std::string Credentials() {
 }  // namespace
 
 struct Agent::State {
-  rpc::Streams streams;
   std::unique_ptr<Runs> runs;
   std::unique_ptr<AgentService> service;
+  std::unique_ptr<rpc::Streams> streams = std::make_unique<rpc::Streams>();  // its workers use the service
   std::unique_ptr<Registration> registration;
   std::unique_ptr<rpc::Renewer> renewer;
   std::atomic<Registration*> revocations{nullptr};
@@ -68,6 +68,9 @@ Agent::~Agent() {
   state_->revocations = nullptr;
   state_->renewer.reset();
   state_->registration.reset();
+  state_->server.reset();
+  // A stream that is still being written has the service in its hands: its worker ends before that goes.
+  state_->streams.reset();
 }
 
 Result<std::unique_ptr<Agent>> Agent::Start(AgentConfig config) {
@@ -99,7 +102,7 @@ Result<std::unique_ptr<Agent>> Agent::Start(AgentConfig config) {
   State& state = *agent->state_;
   state.runs = std::make_unique<Runs>(config, user.uid, user.gid);
   POOLMARK_RETURN_IF_ERROR(state.runs->Open());
-  state.service = std::make_unique<AgentService>(state.runs.get(), &state.streams,
+  state.service = std::make_unique<AgentService>(state.runs.get(), state.streams.get(),
                                                  Secrets(config.secrets_dir, Credentials()));
   state.service->Resume();
 
@@ -108,7 +111,7 @@ Result<std::unique_ptr<Agent>> Agent::Start(AgentConfig config) {
   options.allow_any_address = config.allow_any_address;
   options.how_to_allow_any = "set allow_any_address: true in agent.yaml";
   options.identity_dir = config.tls_dir;
-  options.streams = &state.streams;
+  options.streams = state.streams.get();
   options.cluster = self.cluster;
   options.max_sync_threads = 16;
   options.max_connections = 512;

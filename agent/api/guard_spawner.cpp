@@ -26,10 +26,12 @@ class GuardChild final : public Child {
   const CommandOutput& Poll() override {
     if (ended_) return output_;
     auto status = run_->Ask(Record("status"), std::chrono::seconds(10));
-    bool gone = !status.ok();  // the guard ended, and its children with it
-    for (const Record& process : gone ? std::vector<Record>() : status->data) {
-      if (process.Get("id") != id_ || process.Get("running") == "1") continue;
-      gone = true;
+    // The guard ended, and its children with it; so they did where one that sweeps after it knows of none.
+    bool gone = true;
+    for (const Record& process : status.ok() ? status->data : std::vector<Record>()) {
+      if (process.Get("id") != id_) continue;
+      gone = process.Get("running") != "1";
+      if (!gone) break;
       if (auto code = process.Signed("code")) output_.exit_code = static_cast<int>(*code);
       if (auto signal = process.Signed("signal")) output_.exit_signal = static_cast<int>(*signal);
     }

@@ -1,6 +1,6 @@
-// Starts measuring tools (iperf3, ib_write_bw) under the guard of the run that holds the machine: they are in
-// its ledger before they exist, and end with its lease whatever becomes of the agent. Thread-safe; a Child
-// belongs to one thread.
+// Starts measuring tools (iperf3, ib_write_bw, exporters) under the guard of the run that holds the machine:
+// they are in its ledger before they exist, and end with its lease whatever becomes of the agent.
+// Thread-safe; a Child belongs to one thread.
 #pragma once
 #include <atomic>
 #include <functional>

@@ -7,6 +7,7 @@
 #pragma once
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -72,6 +73,9 @@ class Runs {
   std::vector<HeldRun> Held();
   // Looks again at what an ended run left: somebody may have removed it. True: a new guard is on its way.
   bool SweepAgain(const RunInfo& info);
+  // Called with the run's name after each end of a run's guard, by one thread at a time; null: no more from
+  // here on, and none is under way when this returns.
+  void OnEnded(std::function<void(const std::string& run)> told);
   // The controller has seen this ended run's proof to the end: it is not reported again.
   void Acknowledge(const RunInfo& info);
   // Waits until a run's guard has ended; false: still there after `limit`.
@@ -101,6 +105,8 @@ class Runs {
   const AgentConfig config_;
   const std::optional<unsigned> uid_;
   const std::optional<unsigned> gid_;
+  std::mutex told_mutex_;  // guards told_, also while it is called; taken alone
+  std::function<void(const std::string& run)> told_;
   std::mutex acquire_mutex_;  // one Acquire at a time; taken before mutex_
   // Leases that ended before they were taken; guarded by acquire_mutex_.
   std::deque<std::pair<std::string, uint64_t>> without_run_;

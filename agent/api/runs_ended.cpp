@@ -149,11 +149,22 @@ void Runs::Janitor(std::stop_token stop) {
       Log(LogLevel::kInfo, "run.ended",
           {{"run", run}, {"cause", state.cause}, {"clean", state.clean ? "yes" : "no"}});
     }
+    {
+      std::lock_guard lock(mutex_);
+      sweeping_.erase(run);
+      changed_.notify_all();
+    }
+    {
+      std::lock_guard lock(told_mutex_);
+      if (told_) told_(run);
+    }
     malloc_trim(0);  // a run's samples and logs went through here
-    std::lock_guard lock(mutex_);
-    sweeping_.erase(run);
-    changed_.notify_all();
   }
+}
+
+void Runs::OnEnded(std::function<void(const std::string& run)> told) {
+  std::lock_guard lock(told_mutex_);
+  told_ = std::move(told);
 }
 
 void Runs::Sweep(const RunInfo& info, const std::string& cause) {

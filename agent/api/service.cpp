@@ -52,6 +52,13 @@ AgentService::AgentService(Runs* runs, rpc::Streams* streams, Secrets secrets)
       client_(http::MakeClient()) {
   // Read before any engine says one, also after a restart between an engine's start and its answer.
   (void)secrets_.AllValues();
+  // By its lease or with its guard, too: nobody asks for the end of the sampling then.
+  runs_->OnEnded([this](const std::string& run) { EndSampling(run); });
+}
+
+AgentService::~AgentService() {
+  runs_->OnEnded(nullptr);
+  EndSampling("");  // its threads use what goes after this
 }
 
 grpc::Status AgentService::AcquireLease(grpc::ServerContext*, const v1::AcquireLeaseRequest* request,
@@ -206,6 +213,7 @@ Status AgentService::WriteFiles(ActiveRun& run, const v1::ProcessSpec& spec) {
 void AgentService::Resume() {
   auto run = runs_->Current();
   if (run == nullptr) return;
+  StopOrphanedTools(*run);
   auto status = run->Ask(Record("status"));
   if (!status.ok()) return;
   for (const Record& process : status->data) {

@@ -29,6 +29,7 @@ using AgentServiceBase = v1::AgentService::WithCallbackMethod_WatchProcesses<
 class AgentService final : public AgentServiceBase {
  public:
   AgentService(Runs* runs, rpc::Streams* streams, Secrets secrets);
+  ~AgentService() override;
 
   grpc::Status AcquireLease(grpc::ServerContext*, const v1::AcquireLeaseRequest*,
                             v1::AcquireLeaseResponse*) override;
@@ -63,7 +64,8 @@ class AgentService final : public AgentServiceBase {
 
   // The machine's facts, at most a minute old unless `refresh`.
   v1::Facts Facts(bool refresh);
-  // Takes up what an earlier agent began: readiness of processes that were still starting.
+  // Takes up what an earlier agent began: readiness of processes that were still starting. What measured for
+  // it is ended; the controller asks for it again.
   void Resume();
 
  private:
@@ -89,6 +91,8 @@ class AgentService final : public AgentServiceBase {
   Result<const prom::Catalogue*> TheCatalogue();
   // Ends the sampling of a run, or of any run when the name is empty.
   void EndSampling(const std::string& run);
+  // Exporters and line-rate tools of an agent before this one: nobody reads them any more.
+  void StopOrphanedTools(ActiveRun& run);
   std::shared_ptr<Sampler> SamplerOf(const std::string& run);
 
   std::unique_ptr<http::Client> client_;

@@ -1,8 +1,10 @@
 // Sampling of AgentService: one sampler for the run that holds the machine, by agent/telemetry.
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/api/bmc_targets.h"
 #include "agent/api/convert.h"
 #include "agent/api/service.h"
+#include "common/base/digest.h"
 #include "common/rpc/status.h"
 
 namespace poolmark::agent {
@@ -16,7 +18,8 @@ std::vector<EngineProcess> ProcessesOf(ActiveRun& run) {
   auto status = run.Ask(Record("status"), std::chrono::seconds(5));
   if (!status.ok()) return processes;
   for (const Record& process : status->data) {
-    if (process.Get("running") != "1") continue;
+    // Exporters among them measure; they are no part of what is measured.
+    if (process.Get("running") != "1" || absl::StartsWith(process.Get("id"), kToolPrefix)) continue;
     processes.push_back({process.Get("id"), static_cast<int>(process.Signed("pid").value_or(0))});
   }
   return processes;
@@ -40,6 +43,16 @@ void AgentService::EndSampling(const std::string& run) {
     if (ending != nullptr) sampling_run_.clear();
   }
   if (ending != nullptr) ending->Stop();
+}
+
+void AgentService::StopOrphanedTools(ActiveRun& run) {
+  auto status = run.Ask(Record("status"));
+  for (const Record& process : status.ok() ? status->data : std::vector<Record>()) {
+    if (process.Get("running") != "1" || !absl::StartsWith(process.Get("id"), kToolPrefix)) continue;
+    (void)run.Ask(Record("stop")
+                      .Add("id", process.Get("id"))
+                      .Add("grace_ns", Nanoseconds(std::chrono::seconds(2)).count()));
+  }
 }
 
 std::shared_ptr<Sampler> AgentService::SamplerOf(const std::string& run) {
@@ -75,6 +88,16 @@ grpc::Status AgentService::StartSampling(grpc::ServerContext*, const v1::StartSa
   options.directories.insert(options.directories.end(), config.directories.begin(), config.directories.end());
   options.catalogue = *catalogue;
   options.spawner = spawner_.get();
+  // In the ledger before they exist, and gone with the run whatever becomes of this agent.
+  options.keeper = &guard_spawner_;
+  options.exporter_directory = [weak = std::weak_ptr<ActiveRun>(*run)]() -> Result<std::string> {
+    auto alive = weak.lock();
+    if (alive == nullptr) return Unavailable("exporters", "the run has ended");
+    const std::string part = absl::StrCat("exporter-", RandomHex(3));
+    POOLMARK_RETURN_IF_ERROR(
+        alive->Ask(Record("directory").Add("base", alive->info().work_dir).Add("path", part)).status());
+    return absl::StrCat(alive->info().work_dir, "/", part);
+  };
   options.client = client_.get();
   // Weak: a sampler that outlives its run must not keep the run's connection alive.
   options.engines = [weak = std::weak_ptr<ActiveRun>(*run)] {
@@ -85,6 +108,9 @@ grpc::Status AgentService::StartSampling(grpc::ServerContext*, const v1::StartSa
   options.exporters_file = runs_->config().exporters_file;
   auto started = Sampler::Start(std::move(options));
   if (!started.ok()) return rpc::ToGrpc(started.status());
+  // One that ended meanwhile has been told of already, and nobody would end this sampler.
+  if (auto still = runs_->Find(request->lease().job_id(), request->lease().epoch()); !still.ok())
+    return rpc::ToGrpc(still.status());
   sampler_ = std::move(*started);
   sampling_run_ = name;
   sampling_request_ = request->request_id();

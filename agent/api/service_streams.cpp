@@ -232,7 +232,7 @@ grpc::ServerWriteReactor<v1::TeardownResponse>* AgentService::Teardown(grpc::Cal
   return streams_->Produce<v1::TeardownResponse>(
       context, [this, request = *request](rpc::Outbox<v1::TeardownResponse>& out) -> Status {
         const v1::LeaseId& lease = request.lease();
-        // Measurement servers are children of the agent, not of the guard.
+        // What measures ends before what it measures: a tool whose page goes away would tell of errors.
         if (auto held = runs_->FindToEnd(lease.job_id(), lease.epoch()); held.ok()) {
           line_rate_.StopAll();
           EndSampling((*held)->info().run);

@@ -146,14 +146,16 @@ Result<Exporter> StartExporter(const ExporterSpec& spec, const ExporterContext& 
   POOLMARK_ASSIGN_OR_RETURN(const uint16_t port, FreeLoopbackPort());
   const bool socket = spec.url.find("${dir}") != std::string::npos;
   if (socket) {
-    POOLMARK_ASSIGN_OR_RETURN(exporter.directory, MakeTempDir("poolmark-exporter-"));
+    POOLMARK_ASSIGN_OR_RETURN(exporter.directory, context.make_directory ? context.make_directory()
+                                                                         : MakeTempDir("poolmark-exporter-"));
   }
   const std::vector<std::pair<std::string, std::string>> values = {{"${port}", std::to_string(port)},
                                                                    {"${dir}", exporter.directory}};
   POOLMARK_ASSIGN_OR_RETURN(exporter.url, http::ParseUrl(absl::StrReplaceAll(spec.url, values)));
   Command command{{spec.name}, {}, 64u << 10};
   for (const std::string& word : spec.argv) command.argv.push_back(absl::StrReplaceAll(word, values));
-  POOLMARK_ASSIGN_OR_RETURN(exporter.child, context.spawner->Start(command));
+  Spawner* keeper = context.keeper != nullptr ? context.keeper : context.spawner;
+  POOLMARK_ASSIGN_OR_RETURN(exporter.child, keeper->Start(command));
 
   const Nanoseconds deadline = RealClock().Steady() + context.ready_within;
   http::Request request;

@@ -2,6 +2,7 @@
 // one of those pinned, it reports the pinned version and it listens on the loopback interface (or a Unix
 // socket) only. Otherwise the agent's own reader takes its place, and the reason is kept for the manifest.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,10 +43,14 @@ struct Exporter {
 };
 
 struct ExporterContext {
-  Spawner* spawner = nullptr;
+  Spawner* spawner = nullptr;  // asks it for its version
   http::Client* client = nullptr;
   std::string root = "/";
   Nanoseconds ready_within = std::chrono::seconds(5);
+  // Runs it: one that ends it whatever becomes of this process. Null: `spawner`.
+  Spawner* keeper = nullptr;
+  // Makes the directory of its socket, which goes with the pool. Null: a temporary one.
+  std::function<Result<std::string>()> make_directory;
 };
 // Checks and starts it: ready when its page answers. An error says why the own reader takes over.
 Result<Exporter> StartExporter(const ExporterSpec& spec, const ExporterContext& context);

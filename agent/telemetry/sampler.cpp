@@ -181,12 +181,18 @@ void SamplerImpl::AddExporters(bool* node_covered, bool* gpus_covered) {
     return std::find(options_.gpu_vendors.begin(), options_.gpu_vendors.end(), vendor) !=
            options_.gpu_vendors.end();
   };
+  ExporterContext context;
+  context.spawner = options_.spawner;
+  context.client = options_.client;
+  context.root = options_.root;
+  context.keeper = options_.keeper;
+  context.make_directory = options_.exporter_directory;
   for (const ExporterSpec& spec : *specs) {
     if (!spec.vendors.empty() && std::none_of(spec.vendors.begin(), spec.vendors.end(), has_gpu_of)) continue;
     auto exporter = options_.catalogue->Find(spec.dialect) == nullptr
                         ? Result<Exporter>(NotFound(
                               spec.name, absl::StrCat("no dialect '", spec.dialect, "' in the catalogue")))
-                        : StartExporter(spec, {options_.spawner, options_.client, options_.root});
+                        : StartExporter(spec, context);
     if (!exporter.ok()) {
       tools_.push_back(OwnReader(
           spec.name, absl::StrCat(spec.measures, ": ", spec.instead, " in place of ", spec.name, " ",

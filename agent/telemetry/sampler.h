@@ -43,7 +43,9 @@ struct SamplerOptions {
   Nanoseconds power_interval = std::chrono::seconds(5);  // BMCs are slow
   size_t ring_bytes = 16u << 20;                         // about ten minutes of three engines
   const prom::Catalogue* catalogue = nullptr;            // required; outlives the sampler
-  Spawner* spawner = nullptr;      // vendor tools, perf, ipmitool, exporters; null: none of them
+  Spawner* spawner = nullptr;  // vendor tools, perf, ipmitool, exporters; null: none of them
+  Spawner* keeper = nullptr;   // runs the exporters (ExporterContext); both are used by Start only
+  std::function<Result<std::string>()> exporter_directory;
   http::Client* client = nullptr;  // required; outlives the sampler
   const Clock* clock = &RealClock();
   std::function<std::vector<EngineProcess>()> engines;                 // null: none

@@ -45,6 +45,9 @@ def free_port():
         return listener.getsockname()[1]
 
 
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+
+
 class Daemon:
     def __init__(self, name, argv, log, env=None):
         self.name, self.argv, self.log, self.env = name, [str(a) for a in argv], pathlib.Path(log), env
@@ -140,14 +143,16 @@ class Cluster:
                     daemon.kill(signal.SIGTERM)
                 with contextlib.suppress(Exception):
                     daemon.kill()
-        findings = self.sanitized()
+        crashed = [f"{daemon.name} ended by signal {-daemon.process.returncode}" for daemon in [*self.agents.values(), self.controller]
+                   if daemon is not None and daemon.process is not None and -(daemon.process.returncode or 0) in CRASHES]
+        findings = crashed + self.sanitized()
         print("".join(f"--- {line}\n" for line in findings), end="", file=sys.stderr)
         if self.keep:
             print("kept: " + str(self.directory))
         else:
             shutil.rmtree(self.directory, ignore_errors=True)
         if findings and kind is None:
-            raise AssertionError("a sanitizer found something: " + findings[0])
+            raise AssertionError("a program crashed, or a sanitizer found something: " + findings[0])
         return False
 
     def start(self):

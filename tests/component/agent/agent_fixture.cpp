@@ -11,6 +11,7 @@
 
 #include "agent/guard/proc.h"
 #include "common/base/files.h"
+#include "tests/support/shared_data.h"
 
 extern char** environ;
 
@@ -97,6 +98,8 @@ agent::AgentConfig AgentFixture::Config() {
   config.secrets_dir = dir / "secrets";
   config.guard = std::string(POOLMARK_BIN_DIR) + "/poolmark-guard";
   config.kill_wait = 10s;
+  config.exporters_file = exporters_file;
+  config.catalogue_dir = Source("deploy/catalogue");
   if (geteuid() == 0) config.run_as = "root";
   return config;
 }
@@ -128,6 +131,8 @@ void AgentFixture::StartProgram() {
   std::string yaml = "machine: n1\nlisten: 127.0.0.1:0\ncontroller: " + config.controller +
                      "\nstate_dir: " + config.state_dir + "\nwork_dir: " + config.work_dir +
                      "\ntls_dir: " + config.tls_dir + "\nallow_file: " + config.allow_file + "\n";
+  yaml += "catalogue_dir: " + config.catalogue_dir + "\n";
+  if (!config.exporters_file.empty()) yaml += "exporters_file: " + config.exporters_file + "\n";
   if (!config.run_as.empty()) yaml += "run_as: " + config.run_as + "\n";
   REQUIRE(AtomicWriteFile(dir / "agent.yaml", yaml).ok());
   int out[2];

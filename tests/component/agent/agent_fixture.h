@@ -76,6 +76,7 @@ struct AgentFixture {
   std::unique_ptr<rpc::Server> controller;
   std::unique_ptr<agent::Agent> agent;
   std::unique_ptr<v1::AgentService::Stub> stub;
+  std::string exporters_file;  // of agents started from here on
   int program = 0;
   int request_number = 0;
 };
