@@ -180,6 +180,8 @@ class Loop {
   std::deque<Request> open_ready_;            // rate: turns that wait for an arrival
   std::vector<std::deque<Request>> waiting_;  // for a connection, by target
   uint64_t wait_order_ = 0;
+  int kept_in_a_row_ = 0;         // times that a place has not changed sides since it last did
+  int64_t changed_sides_at_ = 0;  // a connection was closed for one to another server
 
   std::optional<ArrivalSchedule> arrivals_;
   uint64_t arrival_index_ = 0;

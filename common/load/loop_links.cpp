@@ -11,6 +11,10 @@ namespace {
 
 // A user whose connect failed waits before the next try, instead of spinning.
 constexpr int64_t kConnectPause = 100'000'000;
+// A connection that two servers with equally many would have in turn stays for this many more requests, and
+// not longer than this after the last change.
+constexpr int kMostKept = 4;
+constexpr int64_t kSidesKept = 100'000'000;
 
 }  // namespace
 
@@ -127,7 +131,7 @@ void Loop::Wait(uint32_t target, const Request& request) {
 
 // A connection to `freed` became idle or was closed: one request that waits takes its place. The server with
 // the fewest connections goes first, so that each that is asked keeps its share and none is starved; among
-// equals who has waited longest.
+// equals who has waited longest, or for some requests whose place it was.
 void Loop::WakeWaiting(uint32_t freed) {
   std::deque<Request>* next = nullptr;
   uint32_t fewest = 0;
@@ -143,6 +147,18 @@ void Loop::WakeWaiting(uint32_t freed) {
     fewest = links;
   }
   if (next == nullptr) return;
+  // To change sides costs a connection: an odd place does not do so after each short request.
+  std::deque<Request>& own = waiting_[freed];
+  if (next != &own && !idle_[freed].empty()) {
+    if (!own.empty() && links_to_[freed] - 1 == fewest && kept_in_a_row_ < kMostKept &&
+        now_ - changed_sides_at_ < kSidesKept) {
+      ++kept_in_a_row_;
+      next = &own;
+    } else {
+      kept_in_a_row_ = 0;
+      changed_sides_at_ = now_;
+    }
+  }
   ready_.push_front(next->front());
   next->pop_front();
 }

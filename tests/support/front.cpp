@@ -86,6 +86,7 @@ struct Front::State {
   int listener = -1;
   SSL_CTX* context = nullptr;
   std::atomic<bool> stop{false};
+  std::atomic<int> records{0};
   std::mutex mutex;  // guards workers and open
   std::vector<std::thread> workers;
   std::vector<int> open;
@@ -114,7 +115,7 @@ struct Front::State {
   }
 
   // Blocking sockets, read only when poll says so; TLS records that are already decrypted come first.
-  static void Shuttle(int client, int server, SSL* ssl) {
+  void Shuttle(int client, int server, SSL* ssl) {
     char buffer[65536];
     for (;;) {
       pollfd items[2] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
@@ -123,6 +124,8 @@ struct Front::State {
           (ssl != nullptr && SSL_pending(ssl) > 0)) {
         const ssize_t n =
             ssl == nullptr ? recv(client, buffer, sizeof buffer, 0) : SSL_read(ssl, buffer, sizeof buffer);
+        // Before the server can answer. SSL_read gives what is left of one record.
+        if (ssl != nullptr && n > 0) ++records;
         if (n <= 0 || !WriteAll(server, std::string_view(buffer, static_cast<size_t>(n)))) return;
       }
       if ((items[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
@@ -195,6 +198,9 @@ Front::~Front() {
 
 uint16_t Front::port() const {
   return state_->port;
+}
+int Front::records() const {
+  return state_->records;
 }
 
 }  // namespace poolmark::test

@@ -16,6 +16,8 @@ class Front {
         std::chrono::milliseconds before_handshake = {});
   ~Front();
   uint16_t port() const;
+  // TLS records with data that came from the clients.
+  int records() const;
 
  private:
   struct State;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/component/load/fixture.h"
+#include "tests/support/front.h"
 #include "tests/support/token_server.h"
 
 namespace poolmark::load::test {
@@ -121,6 +122,72 @@ TEST_CASE("each server keeps its share of the connections, without closing any t
   for (int i = 0; i < 2; ++i) CHECK(servers.Early(40, i) >= 12);
   // Four at the beginning; near the end, when one has no more to do, its connections may go to the other.
   CHECK(servers.connections() <= 10);
+}
+
+TEST_CASE("a connection more than the servers can share evenly does not change sides with each request",
+          "[live][C22]") {
+  Servers servers(2, milliseconds(3));
+  LoadOptions options = servers.Everywhere(Open(servers.url(), "4000"));
+  options.max_connections = 3;
+  ListedSource source = ListedSource::Single(150);
+  const Outcomes load = Run(options, source);
+  CHECK(load.result.summary.ok == 150);
+  CHECK(servers.most() == 3);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(servers.at(static_cast<size_t>(i)).requests() == 75);
+    CHECK(servers.Early(60, i) >= 20);
+  }
+  CHECK(servers.connections() <= 50);
+}
+
+// One session whose turns have bodies of these lengths.
+class Bodies final : public SessionSource {
+ public:
+  explicit Bodies(std::vector<size_t> lengths) : lengths_(std::move(lengths)) {}
+  std::optional<uint64_t> size() const override { return 1; }
+  std::unique_ptr<Session> Open(uint64_t number) override {
+    return number == 0 ? std::make_unique<One>(lengths_) : nullptr;
+  }
+  std::string_view api_path() const override { return "/v1/chat/completions"; }
+
+ private:
+  class One final : public Session {
+   public:
+    explicit One(const std::vector<size_t>& lengths) : lengths_(lengths) {}
+    std::string_view id() const override { return "s"; }
+    size_t turns() const override { return lengths_.size(); }
+    TurnPlan turn(size_t) const override { return {}; }
+    void Render(size_t index, std::string* body) override { *body += Text(lengths_[index]); }
+
+   private:
+    const std::vector<size_t>& lengths_;
+  };
+  std::vector<size_t> lengths_;
+
+ public:
+  static std::string Text(size_t length) {
+    std::string text(length, '.');
+    for (size_t i = 0; i < length; ++i) text[i] = static_cast<char>('a' + i * 7 % 26);
+    return text;
+  }
+};
+
+TEST_CASE("over TLS a request is as few records as hold it", "[live]") {
+  const poolmark::test::TempDir dir;
+  // The record's largest text is 16384 bytes; the head has some 200.
+  for (const auto& [length, records] :
+       {std::pair<size_t, int>{0, 1}, {300, 1}, {16000, 1}, {16384, 2}, {300'000, 19}}) {
+    TokenServer server({.tokens = 1});
+    poolmark::test::Front front(server.port(), true, dir / "ca.pem");
+    LoadOptions options = Closed("https://127.0.0.1:" + std::to_string(front.port()), 1);
+    options.tls.ca_file = dir / "ca.pem";
+    Bodies source({length, length, length});
+    const Outcomes load = Run(options, source);
+    INFO(length << " bytes");
+    CHECK(load.result.summary.ok == 3);
+    CHECK(front.records() == 3 * records);
+    for (const std::string& body : server.bodies()) CHECK(body == Bodies::Text(length));
+  }
 }
 
 TEST_CASE("a server that is asked later gets connections of those that are idle", "[live]") {
