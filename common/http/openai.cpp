@@ -111,9 +111,13 @@ void ReadChoice(const Json& choice, bool first, Chunk* chunk, std::string* text)
     if (const auto content = delta->find("content"); content != delta->end() && content->is_array())
       ReadParts(*content, chunk, first ? text : nullptr);
   }
-  if (IsText(choice, "finish_reason")) {
+  // SGLang's own form of a reason is an object, {"type": "abort", "message": …}.
+  const auto finish = choice.find("finish_reason");
+  const bool in_object = finish != choice.end() && finish->is_object();
+  if (const Json& holder = in_object ? *finish : choice;
+      IsText(holder, in_object ? "type" : "finish_reason")) {
     chunk->finished = true;
-    chunk->finish_reason = choice["finish_reason"].get<std::string>();
+    chunk->finish_reason = holder[in_object ? "type" : "finish_reason"].get<std::string>();
   }
   const auto ids = choice.find("token_ids");
   if (ids != choice.end() && ids->is_array()) {

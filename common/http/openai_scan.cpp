@@ -303,6 +303,7 @@ class Scanner {
   }
 
   bool Finish() {
+    if (Is('{')) return false;
     if (!Is('"')) return Skip();
     Text text;
     if (!String(&text) || text.escaped) return false;

@@ -86,6 +86,8 @@ TEST_CASE("usage, finish reasons, token ids and text are found") {
   CHECK_FALSE(Read(R"({"usage":{"prompt_tokens":1.5}})").prompt_tokens.has_value());
   CHECK_FALSE(Read(R"({"usage":{"prompt_tokens":"7"}})").prompt_tokens.has_value());
   CHECK(Read(Choice("{}", "\"length\"")).finish_reason == "length");
+  CHECK(Read(Choice("{}", R"({"type":"length","length":16})")).finish_reason == "length");
+  CHECK_FALSE(Read(Choice("{}", R"({"message":"length"})")).finished);
   CHECK(Read(R"({"choices":[{"text":"ab","token_ids":[1,2,3]}]})").token_ids == 3);
   std::string text;
   Read(Choice(R"({"content":"a\u00e9\ud83d\ude00\n\"\\\/z"})"), &text);
