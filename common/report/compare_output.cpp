@@ -74,6 +74,8 @@ Result<std::string> ComparisonJson(const JobComparison& comparison) {
   POOLMARK_ASSIGN_OR_RETURN(const std::string text, results::Encode(summary));
   POOLMARK_ASSIGN_OR_RETURN(const Json encoded, ParseJson(text, "comparisons"));
   json["comparisons"] = encoded["comparisons"];
+  for (size_t i = 0; i < comparison.comparisons.size(); ++i)
+    json["comparisons"][i]["own_delay"] = IsMarked(comparison, i);
   POOLMARK_ASSIGN_OR_RETURN(std::string out, DumpJson(json, 1));
   return out + "\n";
 }

@@ -309,8 +309,13 @@ TEST_CASE("figures that include the load generator's own delay are marked", "[H8
   const auto compared = CompareDirectories({other.path(), dir.path()}, {});
   REQUIRE(compared.ok());
   REQUIRE_FALSE(compared->refused());
+  const auto json = ParseJson(*ComparisonJson(*compared));
+  REQUIRE(json.ok());
+  REQUIRE((*json)["comparisons"].size() == compared->comparisons.size());
   for (size_t i = 0; i < compared->comparisons.size(); ++i) {
     const auto& one = compared->comparisons[i];
+    CHECK((*json)["comparisons"][i]["figure"] == one.figure);
+    CHECK((*json)["comparisons"][i]["own_delay"] == IsMarked(*compared, i));
     INFO(one.candidate << " " << one.figure);
     CHECK(IsMarked(*compared, i) ==
           (one.candidate.ends_with(":cand") && one.figure.find("tokens_per_second") == std::string::npos &&
