@@ -94,7 +94,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return poolmark::cli::Main(argc, argv);
+    return poolmark::cli::FinishOutput(poolmark::cli::Main(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "poolmark: %s\nThis is a fault of the program; please report it.\n",
                  poolmark::cli::Printable(error.what(), true).c_str());

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <iostream>
 #include <memory>
 
 #include "cli/commands/json_output.h"
@@ -27,9 +26,9 @@ Result<int> Run(const Flags& flags) {
     POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(flags.html, report::ComparisonPage(comparison)));
   if (flags.json) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::ComparisonJson(comparison));
-    std::cout << text;
+    WriteOut(text);
   } else {
-    std::cout << Printable(report::ComparisonText(comparison), true);
+    WriteOut(Printable(report::ComparisonText(comparison), true));
   }
   if (comparison.refused()) return 2;
   if (comparison.damaged) return 3;

@@ -142,7 +142,9 @@ void AddLoad(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   load->add_option("--progress", a.progress, "text, json or none (stderr); default: text on a terminal")
       ->check(CLI::IsMember({"text", "json", "none"}));
-  load->add_option("--export", a.export_format, "Also write the records as aiperf or vllm (into --out)")
+  load->add_option("--export", a.exports,
+                   "Also write the records as aiperf, vllm or (with a comma) both, into --out")
+      ->delimiter(',')
       ->check(CLI::IsMember({"aiperf", "vllm"}));
   load->add_option("--request-id-prefix", a.request_id_prefix, "X-Request-ID is <prefix>-<session>-<turn>")
       ->capture_default_str();

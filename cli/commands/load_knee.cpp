@@ -7,6 +7,7 @@
 
 #include "cli/commands/load_run.h"
 #include "cli/commands/load_support.h"
+#include "cli/output/terminal.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/base/random.h"
@@ -69,7 +70,7 @@ Result<Level> Measure(const LoadArguments& a, double value, double first) {
       once.requests = static_cast<uint64_t>(std::llround(static_cast<double>(a.requests) * value / first));
   }
   if (!a.out.empty()) once.out = JoinPath(a.out, LevelName(a, value));
-  once.export_format.clear();
+  once.exports.clear();
   POOLMARK_ASSIGN_OR_RETURN(load::LoadResult result, RunQuickLoad(once));
   Level level;
   level.value = value;
@@ -86,11 +87,12 @@ void PrintLevel(const LoadArguments& a, const Level& level) {
     if (of.has_value()) std::snprintf(text, sizeof text, "%.3f", of->p99);
     return std::string(text);
   };
-  std::printf("%-10s %8.1f %% %12.2f %12.1f %12s %12s%s\n", LevelName(a, level.value).c_str(),
-              100 * ShareOf(s), s.goodput.empty() ? 0 : s.goodput[0].per_second, s.output_tokens_per_second,
-              p99(s.ttft).c_str(), p99(s.time_per_output_token).c_str(),
-              s.client_limited ? "  client too slow" : "");
-  std::fflush(stdout);
+  char line[300];
+  std::snprintf(
+      line, sizeof line, "%-10s %8.1f %% %12.2f %12.1f %12s %12s%s\n", LevelName(a, level.value).c_str(),
+      100 * ShareOf(s), s.goodput.empty() ? 0 : s.goodput[0].per_second, s.output_tokens_per_second,
+      p99(s.ttft).c_str(), p99(s.time_per_output_token).c_str(), s.client_limited ? "  client too slow" : "");
+  ShowOut(line);
 }
 
 }  // namespace
@@ -130,12 +132,13 @@ int RunKneeSearch(const LoadArguments& a) {
   load::KneeSearch search(options);
   const bool text = a.output == "text";
   Json levels = Json::array();
-  if (text)
-    std::printf("a level holds while %g %% of its requests are within %s\n", 100 * options.share,
-                slo->name.c_str());
-  if (text)
-    std::printf("%-10s %10s %12s %12s %12s %12s\n", "level", "good", "goodput/s", "tokens/s", "TTFT P99 ms",
-                "TPOT P99 ms");
+  if (text) {
+    char share[32];
+    std::snprintf(share, sizeof share, "%g", 100 * options.share);
+    ShowOut("a level holds while " + std::string(share) + " % of its requests are within " +
+            Printable(slo->name) + "\n" +
+            "level            good    goodput/s     tokens/s  TTFT P99 ms  TPOT P99 ms\n");
+  }
   bool client_limited = false, interrupted = false;
   Status broken;
   while (const auto next = search.Next()) {
@@ -153,6 +156,11 @@ int RunKneeSearch(const LoadArguments& a) {
     }
     if (!level->summary.files_error.empty()) {
       broken = Unavailable(LevelName(a, level->value), level->summary.files_error);
+      break;
+    }
+    if (level->summary.requests == 0) {
+      broken = Unavailable(LevelName(a, level->value), "no request began in the level's measured window",
+                           "lengthen the levels, or shorten their warm-up");
       break;
     }
     if (text) PrintLevel(a, *level);
@@ -181,20 +189,21 @@ int RunKneeSearch(const LoadArguments& a) {
   const auto dump = DumpJson(json, 2);
   if (!dump.ok()) return LoadFailed(dump.status(), a.output);
   if (!text) {
-    std::printf("%s\n", dump->c_str());
+    ShowOut(*dump + "\n");
   } else if (knee.has_value()) {
-    std::printf("knee: %s%s%s\n", LevelName(a, *knee).c_str(), search.open_end() ? " or more" : "",
-                client_limited
-                    ? "; above it this client was too slow, so that the server's own knee may lie higher"
-                    : "");
+    ShowOut("knee: " + LevelName(a, *knee) + (search.open_end() ? " or more" : "") +
+            (client_limited
+                 ? "; above it this client was too slow, so that the server's own knee may lie higher"
+                 : "") +
+            "\n");
   } else if (!whole) {
-    std::printf("knee: not known%s%s\n", search.knee().has_value() ? ", at least " : "",
-                search.knee().has_value() ? LevelName(a, *search.knee()).c_str() : "");
+    ShowOut("knee: not known" +
+            (search.knee().has_value() ? ", at least " + LevelName(a, *search.knee()) : std::string()) +
+            "\n");
   } else {
-    std::printf("knee: none; %s\n",
-                client_limited ? "at the first level this client was too slow, so that nothing is known of "
-                                 "the server"
-                               : "the first level already failed");
+    ShowOut(client_limited ? "knee: none; at the first level this client was too slow, so that nothing is "
+                             "known of the server\n"
+                           : "knee: none; the first level already failed\n");
   }
   if (!a.out.empty()) {
     const std::string path = JoinPath(a.out, "knee.json");

@@ -18,9 +18,7 @@ namespace {
 
 void Say(const Json& event) {
   const auto text = DumpJson(event);
-  if (!text.ok()) return;
-  std::printf("%s\n", text->c_str());
-  std::fflush(stdout);
+  if (text.ok()) ShowOut(*text + "\n");
 }
 
 // How the prompts of a plan's workload got their lengths.

@@ -1,6 +1,5 @@
 #include "cli/commands/load_run.h"
 
-#include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -181,20 +180,24 @@ load::QuickOptions ReadQuick(const LoadArguments& a) {
 Status PrintSummary(const LoadArguments& a, const load::Summary& summary) {
   if (a.output == "json") {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(load::SummaryJson(summary), 2));
-    std::printf("%s\n", text.c_str());
+    ShowOut(text + "\n");
   } else {
-    std::printf("%s", Printable(load::SummaryText(summary), true).c_str());
+    ShowOut(Printable(load::SummaryText(summary), true));
     if (!a.out.empty() && summary.files_error.empty())
-      std::printf("records             %s\n", JoinPath(a.out, "requests.jsonl.zst").c_str());
+      ShowOut("records             " + Printable(JoinPath(a.out, "requests.jsonl.zst")) + "\n");
   }
   return absl::OkStatus();
 }
 
 Status Export(const LoadArguments& a, const std::string& directory) {
-  POOLMARK_ASSIGN_OR_RETURN(const load::ExportFormat format, load::ParseExportFormat(a.export_format));
-  POOLMARK_ASSIGN_OR_RETURN(const auto paths, load::ExportRecords(directory, format));
-  for (const std::string& path : paths)
-    std::fprintf(a.output == "json" ? stderr : stdout, "exported            %s\n", path.c_str());
+  for (const std::string& name : a.exports) {
+    POOLMARK_ASSIGN_OR_RETURN(const load::ExportFormat format, load::ParseExportFormat(name));
+    POOLMARK_ASSIGN_OR_RETURN(const auto paths, load::ExportRecords(directory, format));
+    for (const std::string& path : paths) {
+      const std::string line = "exported            " + Printable(path) + "\n";
+      a.output == "json" ? WriteErr(line) : ShowOut(line);
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -213,7 +216,7 @@ Result<load::Summary> Merge(const LoadArguments& a) {
 
 Result<load::LoadResult> RunQuickLoad(const LoadArguments& a, MetricsReader* metrics) {
   POOLMARK_ASSIGN_OR_RETURN(const load::LoadOptions options, ReadOptions(a));
-  if (!a.export_format.empty() && a.out.empty())
+  if (!a.exports.empty() && a.out.empty())
     return InvalidInput("load", "an export needs the records", "give --out");
   if (a.processes > 1 && a.out.empty())
     return InvalidInput("load", "several processes need a directory for their records", "give --out");
@@ -241,7 +244,8 @@ Result<load::LoadResult> RunQuickLoad(const LoadArguments& a, MetricsReader* met
     // Without a warm-up the window begins with the load, else with the first tick after it.
     if (options.warm_up == Nanoseconds(0) && a.warm_up_requests == 0) metrics->ReadStart();
     settings.on_tick = [metrics, show = settings.on_tick](const load::Tick& tick) {
-      if (std::string_view(tick.phase) != "warm-up") metrics->ReadStart();
+      // The last one is no beginning of a window.
+      if (std::string_view(tick.phase) != "warm-up" && !tick.last) metrics->ReadStart();
       if (show) show(tick);
     };
     settings.prompt_token_sources = [metrics](const load::Summary& summary) {
@@ -257,7 +261,7 @@ Result<load::LoadResult> RunQuickLoad(const LoadArguments& a, MetricsReader* met
 int RunLoadCommand(const LoadArguments& a) {
   CatchLoadSignals();
   if (!a.from.empty()) {
-    if (a.export_format.empty())
+    if (a.exports.empty())
       return LoadFailed(
           InvalidInput("load", "--from has nothing to do", "give --export aiperf or --export vllm"),
           a.output);
@@ -277,11 +281,9 @@ int RunLoadCommand(const LoadArguments& a) {
   }();
   if (!summary.ok()) return LoadFailed(summary.status(), a.output);
   if (const Status printed = PrintSummary(a, *summary); !printed.ok()) return LoadFailed(printed, a.output);
-  if (std::fflush(stdout) != 0)
-    return LoadFailed(FromErrno("stdout", "writing the summary", errno), a.output);
   if (!summary->files_error.empty())
     (void)LoadFailed(Unavailable("", summary->files_error), a.output);  // the exit code says it, too
-  if (!a.export_format.empty() && summary->files_error.empty()) {
+  if (!a.exports.empty() && summary->files_error.empty()) {
     if (const Status exported = Export(a, a.out); !exported.ok()) return LoadFailed(exported, a.output);
   }
   return LoadExitCode(*summary);

@@ -53,7 +53,7 @@ struct LoadArguments {
   std::string out;
   std::string output = "text";
   std::string progress;  // "": text on a terminal, else none
-  std::string export_format;
+  std::vector<std::string> exports;
   std::string request_id_prefix = "poolmark";
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 std::atomic<int> g_stop{0};
 void OnSignal(int signal) {
-  g_stop = signal == SIGTERM ? 2 : std::min(2, g_stop.load() + 1);
+  g_stop = signal == SIGINT ? std::min(2, g_stop.load() + 1) : 2;
 }
 
 // Where the presets lie: said by the environment, beside an installed program, in a source tree, or of the
@@ -52,6 +52,12 @@ void CatchLoadSignals() {
   action.sa_handler = OnSignal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A terminal that is gone ends the load as SIGTERM does, but not one that nohup keeps from it.
+  struct sigaction hangup {};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, nullptr);
+  // Nobody may read the progress any more: the load goes on, and its files are written.
+  signal(SIGPIPE, SIG_IGN);
   // A file that reaches its size limit is an error of the write, as on a full disk, and not the end.
   signal(SIGXFSZ, SIG_IGN);
 }

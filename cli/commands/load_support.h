@@ -9,8 +9,9 @@
 
 namespace poolmark::cli {
 
-// Set by Ctrl-C and SIGTERM: 1 lets requests in flight end, 2 cuts them off. SIGTERM cuts at once: whoever
-// sends it waits seconds, and engines that hang end no request.
+// Set by Ctrl-C, SIGTERM and SIGHUP: 1 lets requests in flight end, 2 cuts them off. The latter two cut at
+// once: whoever sends SIGTERM waits seconds, engines that hang end no request, and without its terminal the
+// program may be ended next.
 const std::atomic<int>& LoadStop();
 void CatchLoadSignals();
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <condition_variable>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include "cli/commands/quality_commands.h"
 #include "cli/commands/quality_support.h"
 #include "cli/output/interrupt.h"
+#include "cli/output/terminal.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/base/time_format.h"
@@ -90,8 +90,7 @@ class EventLines {
   }
   void Print(const Json& json) const {  // lock held
     auto text = DumpJson(json);
-    if (text.ok()) std::printf("%s\n", text->c_str());
-    std::fflush(stdout);
+    if (text.ok()) ShowOut(*text + "\n");
   }
 
   const Nanoseconds start_;
@@ -112,19 +111,17 @@ std::string ProgressText(const quality::RunProgress& p) {
 
 // The result for people.
 int Report(const quality::RunReport& report, const std::string& out) {
-  for (const std::string& label : report.kept) std::printf("kept %s\n", label.c_str());
-  for (const std::string& label : report.saved) std::printf("saved %s\n", label.c_str());
-  if (report.failed_stores > 0) {
-    std::printf("%lld store requests failed: analyze will say INVALID\n",
-                static_cast<long long>(report.failed_stores));
-  }
+  for (const std::string& label : report.kept) ShowOut(absl::StrCat("kept ", Printable(label), "\n"));
+  for (const std::string& label : report.saved) ShowOut(absl::StrCat("saved ", Printable(label), "\n"));
+  if (report.failed_stores > 0)
+    ShowOut(absl::StrCat(report.failed_stores, " store requests failed: analyze will say INVALID\n"));
   if (report.failed_questions > 0)
-    std::printf("%lld questions failed: they score 0\n", static_cast<long long>(report.failed_questions));
+    ShowOut(absl::StrCat(report.failed_questions, " questions failed: they score 0\n"));
   if (report.interrupted) {
-    std::printf("interrupted; finished passes are kept, run again with --resume\n");
+    ShowOut("interrupted; finished passes are kept, run again with --resume\n");
     return 130;
   }
-  std::printf("next: poolmark quality analyze %s\n", out.c_str());
+  ShowOut(absl::StrCat("next: poolmark quality analyze ", Printable(out), "\n"));
   return 0;
 }
 

@@ -1,7 +1,6 @@
 #include "cli/commands/report.h"
 
 #include <CLI/CLI.hpp>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -31,7 +30,7 @@ Status WritePage(const Flags& flags, const std::string& page) {
   if (flags.no_page) return absl::OkStatus();
   const std::string path = flags.out.empty() ? JoinPath(flags.directory, results::kReportFile) : flags.out;
   POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(path, page));
-  if (!flags.json) std::cout << "page: " << path << "\n\n";
+  if (!flags.json) WriteOut("page: " + Printable(path) + "\n\n");
   return absl::OkStatus();
 }
 
@@ -41,9 +40,9 @@ Result<int> RunLoad(const Flags& flags) {
   POOLMARK_RETURN_IF_ERROR(WritePage(flags, report::LoadPage(load)));
   if (flags.json) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::LoadReportJson(load));
-    std::cout << text;
+    WriteOut(text);
   } else {
-    std::cout << Printable(report::LoadReportText(load), true);
+    WriteOut(Printable(report::LoadReportText(load), true));
   }
   if (!load.load.differences.empty()) return 3;
   return load.load.summary.ok > 0 && !load.load.summary.interrupted ? 0 : 1;
@@ -55,10 +54,10 @@ Result<int> RunKnee(const Flags& flags) {
   POOLMARK_ASSIGN_OR_RETURN(const report::KneeReport knee, report::ReadKneeReport(flags.directory));
   POOLMARK_RETURN_IF_ERROR(WritePage(flags, report::KneePage(knee)));
   if (!flags.json) {
-    std::cout << Printable(report::KneeText(knee), true);
+    WriteOut(Printable(report::KneeText(knee), true));
   } else {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::KneeJson(knee));
-    std::cout << text;
+    WriteOut(text);
   }
   if (!knee.problems.empty() || !knee.differences.empty()) return 3;
   return knee.knee.has_value() ? 0 : 1;
@@ -73,9 +72,9 @@ Result<int> Run(const Flags& flags) {
   POOLMARK_RETURN_IF_ERROR(WritePage(flags, report::ReportPage(job)));
   if (flags.json) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, report::ReportJson(job));
-    std::cout << text;
+    WriteOut(text);
   } else {
-    std::cout << Printable(report::ReportText(job), true);
+    WriteOut(Printable(report::ReportText(job), true));
   }
   if (!job.problems.empty() || !job.differences.empty()) return 3;
   return job.summary.verdict == "VALID" ? 0 : 1;

@@ -10,6 +10,30 @@
 
 namespace poolmark::cli {
 
+// As people write a number: digits, perhaps behind a sign, without a leading 0 and within 64 bits. Beside the
+// option's own range.
+inline CLI::Validator PlainNumber() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        int64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
+        const bool plain = error == std::errc() && end == text.data() + text.size();
+        if (plain && (digits.size() == 1 || digits[0] != '0')) return "";
+        return absl::StrCat("must be a whole number, is ", text.empty() ? "empty" : text);
+      },
+      "");
+}
+
+// Every option of `app` and its commands that is a whole number is read as PlainNumber.
+inline void ReadWholeNumbersPlainly(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.starts_with("INT") || type.starts_with("UINT")) option->check(PlainNumber());
+  }
+  for (CLI::App* command : app.get_subcommands({})) ReadWholeNumbersPlainly(*command);
+}
+
 // Digits only, from `least` to 2^63 - 1.
 inline CLI::Validator WholeNumber(int64_t least = 0) {
   return CLI::Validator(

@@ -65,9 +65,9 @@ Result<int> RunInspect(const InspectFlags& flags) {
     POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(flags.html, report::WorkloadPage(inspection)));
   if (flags.json) {
     POOLMARK_ASSIGN_OR_RETURN(const std::string text, DumpJson(workload::ToJson(inspection), 1));
-    std::cout << text << "\n";
+    WriteOut(text + "\n");
   } else {
-    std::cout << Printable(workload::ToText(inspection), true);
+    WriteOut(Printable(workload::ToText(inspection), true));
   }
   return 0;
 }
@@ -129,12 +129,13 @@ Status PrintGenerated(const GenerateFlags& flags, const workload::Generated& gen
                                         {"reusable", generated.reusable},
                                         {"reusable_written", generated.reusable_written}},
                                        1));
-    std::cout << text << "\n";
+    WriteOut(text + "\n");
   } else {
     char shares[96];
     std::snprintf(shares, sizeof shares, "reusable %.3f %%, of the workload %.3f %%",
                   100 * generated.reusable_written, 100 * generated.reusable);
-    std::cout << flags.out << ": " << generated.requests << " requests, " << shares << "\n";
+    WriteOut(Printable(flags.out) + ": " + std::to_string(generated.requests) + " requests, " + shares +
+             "\n");
   }
   if (generated.reusable - generated.reusable_written > 0.005) {
     std::cerr << "poolmark: in blocks of " << flags.block_tokens

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -15,18 +16,22 @@ namespace {
 
 constexpr int kBrokenPipe = 141;  // what a shell reports for a program that SIGPIPE ended
 
-void WriteAll(int fd, std::string_view text) {
+// The first error of ShowOut; 0: all was written.
+std::atomic<int> g_lost_output{0};
+
+// 0, or why not all of it could be written.
+int WriteAll(std::string_view text) {
   while (!text.empty()) {
-    ssize_t done = write(fd, text.data(), text.size());
+    const ssize_t done = write(STDOUT_FILENO, text.data(), text.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0 && errno == EPIPE) _exit(kBrokenPipe);
-    if (done < 0) {
-      if (fd != STDERR_FILENO)
-        dprintf(STDERR_FILENO, "poolmark: writing the output: %s\n", std::strerror(errno));
-      _exit(1);
-    }
+    if (done < 0) return errno;
     text.remove_prefix(static_cast<size_t>(done));
   }
+  return 0;
+}
+
+void SayLost(const char* why) {
+  dprintf(STDERR_FILENO, "poolmark: writing the output: %s\n", why);
 }
 
 }  // namespace
@@ -96,7 +101,28 @@ std::string Printable(std::string_view text, bool lines) {
 }
 
 void WriteOut(std::string_view text) {
-  WriteAll(STDOUT_FILENO, text);
+  const int error = WriteAll(text);
+  if (error == EPIPE) _exit(kBrokenPipe);
+  if (error != 0) {
+    SayLost(std::strerror(error));
+    _exit(1);
+  }
+}
+void ShowOut(std::string_view text) {
+  if (const int error = WriteAll(text); error != 0) {
+    int none = 0;
+    g_lost_output.compare_exchange_strong(none, error);
+  }
+}
+int FinishOutput(int exit_code) {
+  // A long text is written by the stream itself, whose flush then has nothing more that could fail.
+  const bool flushed = std::fflush(stdout) == 0;
+  int error = flushed ? 0 : errno;
+  if (const int lost = g_lost_output; lost != 0) error = lost;
+  if (error == 0 && std::ferror(stdout) == 0) return exit_code;
+  if (error == EPIPE) return exit_code == 0 ? kBrokenPipe : exit_code;
+  SayLost(error != 0 ? std::strerror(error) : "not all of it could be written");
+  return exit_code == 0 ? 1 : exit_code;
 }
 void WriteErr(std::string_view text) {
   [[maybe_unused]] ssize_t ignored = write(STDERR_FILENO, text.data(), text.size());

@@ -25,5 +25,11 @@ std::string Printable(std::string_view text, bool lines = false);
 // do.
 void WriteOut(std::string_view text);
 void WriteErr(std::string_view text);
+// As WriteOut, but what cannot be written does not end a program that has more to do than to print it:
+// FinishOutput tells.
+void ShowOut(std::string_view text);
+// The exit code to end with: none of success where ShowOut or a standard stream could not write all, which is
+// said, but for a pipe that nobody reads any more.
+int FinishOutput(int exit_code);
 
 }  // namespace poolmark::cli

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -93,8 +94,7 @@ class Run {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(70);
       // Ctrl-C reaches the whole group; the parent decides and tells through the shared plan.
-      signal(SIGINT, SIG_IGN);
-      signal(SIGTERM, SIG_IGN);
+      for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_IGN);
       Part part(options_, targets_, source_, *board_, process, settings_.processes);
       Status status = part.Start(files_.RecordPath(process));
       const bool ran = status.ok();
@@ -128,7 +128,7 @@ class Run {
     start_ = start;
     plan.start_steady.store(start.count(), std::memory_order_release);
     if (here_ != nullptr) here_->Wake();
-    cpu_at_start_ = CpuSeconds(RUSAGE_SELF);
+    cpu_at_start_ = CpuOfParts();
     if (settings_.on_start) settings_.on_start(started_wall_);
     return absl::OkStatus();
   }
@@ -138,6 +138,20 @@ class Run {
     start_ = RealClock().Steady();
     started_wall_ = RealClock().Wall();
     board_->plan().start_steady.store(start_.count(), std::memory_order_release);
+  }
+
+  // Processor time of the parts until now: of this process, or of those that were forked, ended ones
+  // included.
+  double CpuOfParts() const {
+    if (settings_.processes == 1) return CpuSeconds(RUSAGE_SELF);
+    double sum = CpuSeconds(RUSAGE_CHILDREN) - cpu_of_children_before_;
+    for (const pid_t child : children_) {
+      clockid_t clock;
+      timespec used{};
+      if (child > 0 && clock_getcpuclockid(child, &clock) == 0 && clock_gettime(clock, &used) == 0)
+        sum += static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+    }
+    return sum;
   }
 
   int Stop() const { return settings_.stop == nullptr ? 0 : settings_.stop->load(); }
@@ -197,7 +211,7 @@ class Run {
       if (issuing_over && !load_end_.has_value()) {
         load_end_ = std::min(now, options_.duration.has_value() ? options_.duration->count() : now);
         in_flight_at_end_ = progress.InFlightIntegral(*load_end_);
-        cpu_at_end_ = CpuSeconds(RUSAGE_SELF);
+        cpu_at_end_ = CpuOfParts();
       }
       if (finished) break;
       if (const int stop = Stop(); stop > plan.stop.load()) {
@@ -218,13 +232,15 @@ class Run {
     }
     total_end_ = LoadTime();
     ticks_.push_back(progress.Take(total_end_, load_end_.has_value()));
+    ticks_.back().last = true;
+    if (settings_.on_tick) settings_.on_tick(ticks_.back());
     if (!load_end_.has_value()) {
       // A load that was to be held and ran out of sessions lasts as long as was asked: its window is then not
       // full, which is a warning, and not a shorter one.
       const bool ran_out = options_.duration.has_value() && AddUp(*board_).ran_out_at >= 0;
       load_end_ = ran_out ? std::max(total_end_, options_.duration->count()) : total_end_;
       in_flight_at_end_ = progress.InFlightIntegral(*load_end_);
-      cpu_at_end_ = CpuSeconds(RUSAGE_SELF);
+      cpu_at_end_ = CpuOfParts();
     }
   }
 
@@ -257,6 +273,7 @@ class Run {
     WindowBounds& window = result.window;
     window.load_end = *load_end_;
     window.total_end = total_end_;
+    window.interrupted = interrupted_;
     window.start = std::max(options_.warm_up.count(), board_->plan().window_start.load());
     window.start = std::max<int64_t>(0, window.start);
     // A warm-up that was not over when the load ended leaves an empty window.
@@ -273,7 +290,6 @@ class Run {
       window.end = std::min(window.end, std::max(window.start, options_.duration->count()));
     result.summary =
         Summarize(records, window, options_, Client(records), settings_.slo, settings_.source_notes);
-    result.summary.interrupted = interrupted_;
     POOLMARK_ASSIGN_OR_RETURN(result.summary.load_json,
                               DescribeLoad(options_, settings_.processes, settings_.start_at_wall,
                                            settings_.slo, settings_.source, settings_.source_notes));
@@ -338,7 +354,7 @@ class Run {
     // A program may run several loads: the children of those before are not this one's.
     const double of_children = CpuSeconds(RUSAGE_CHILDREN) - cpu_of_children_before_;
     client.cpu_seconds = CpuSeconds(RUSAGE_SELF) - cpu_before_ + of_children;
-    client.cpu_seconds_of_load = settings_.processes == 1 ? cpu_at_end_ - cpu_at_start_ : of_children;
+    client.cpu_seconds_of_load = cpu_at_end_ - cpu_at_start_;
     client.max_rss_bytes = board_->plan().max_rss_bytes;
     client.loops = options_.loops;
     client.processes = settings_.processes;

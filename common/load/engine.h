@@ -24,6 +24,7 @@ struct Tick {
   double events_per_second = 0;
   std::optional<double> ttft_p50_ms, ttft_p99_ms;  // of the requests that ended since the tick before
   std::optional<double> lateness_p50_ms, lateness_p99_ms, lateness_max_ms;  // since the tick before
+  bool last = false;                                                        // of the load
 };
 Json TickJson(const Tick& tick);
 std::string TickText(const Tick& tick);

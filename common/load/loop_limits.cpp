@@ -137,6 +137,7 @@ bool Loop::Over() {
 
 void Loop::CutOff(int64_t now) {
   cut_ = true;
+  const bool by_stop = shared_.stop.load(std::memory_order_relaxed) == SharedPlan::kCut;
   Issuing(now);
   std::vector<Request> unsent(ready_.begin(), ready_.end());
   ready_.clear();
@@ -153,7 +154,8 @@ void Loop::CutOff(int64_t now) {
       FailConnect(link);
       continue;
     }
-    link->stream.Abort(Outcome::kCancelled, now, "cut off at the end of the drain");
+    link->stream.Abort(Outcome::kCancelled, now,
+                       by_stop ? "cut off by the interruption" : "cut off at the end of the drain");
     EndExchange(link);
   }
 }

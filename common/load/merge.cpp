@@ -172,7 +172,6 @@ Result<Summary> MergeLoads(const std::vector<WorkerResult>& given, const std::st
   ClientFigures client;
   LoadOptions options;
   std::optional<Slo> objective = slo;
-  bool interrupted = false;
   int64_t first_start = INT64_MAX;
   std::vector<std::string> notes = {"merged from " + std::to_string(workers.size()) + " load workers"};
   try {
@@ -189,7 +188,7 @@ Result<Summary> MergeLoads(const std::vector<WorkerResult>& given, const std::st
       window.load_end = std::max(window.load_end, bounds["load_end"].get<int64_t>() + worker.shift);
       window.total_end = std::max(window.total_end, bounds["total_end"].get<int64_t>() + worker.shift);
       window.whole_run = window.whole_run && worker.json["window"]["whole_run"].get<bool>();
-      interrupted = interrupted || worker.json["interrupted"].get<bool>();
+      window.interrupted = window.interrupted || worker.json["interrupted"].get<bool>();
       AddClient(worker.json["client"], &client);
       worker.limited = worker.json["client"].at("limited").get<bool>();
       worker.notes = worker.json["notes"].get<std::vector<std::string>>();
@@ -245,8 +244,8 @@ Result<Summary> MergeLoads(const std::vector<WorkerResult>& given, const std::st
   if (!seconds.empty()) POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(JoinPath(out, "timeline.jsonl"), seconds));
   client.max_in_flight = std::max(client.max_in_flight, all.in_flight->Most());
   Summary summary = Summarize(all, window, options, client, objective, notes);
-  summary.interrupted = interrupted;
-  if (interrupted) summary.notes.push_back("the load was interrupted; all that was sent is in the records");
+  if (window.interrupted)
+    summary.notes.push_back("the load was interrupted; all that was sent is in the records");
   // A machine that was too slow spoils its share of the figures, whatever the sum of all looks like.
   for (const Worker& worker : workers) {
     if (!worker.limited) continue;

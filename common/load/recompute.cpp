@@ -144,7 +144,7 @@ Result<Recomputed> ReadLoad(const std::string& directory) {
     POOLMARK_ASSIGN_OR_RETURN(load.options, OptionsOfDescription(json.at("load")));
     AddClient(json.at("client"), &load.summary.client);
     load.summary.client_limited = json.at("client").at("limited").get<bool>();
-    load.summary.interrupted = json.at("interrupted").get<bool>();
+    load.window.interrupted = json.at("interrupted").get<bool>();
     load.summary.warnings = json.at("warnings").get<std::vector<std::string>>();
     load.summary.notes = json.at("notes").get<std::vector<std::string>>();
     // Texts that a page shows.
@@ -175,7 +175,6 @@ void FinishLoad(Recomputed* load) {
   Summary& summary = load->summary;
   summary = Summarize(load->records, load->window, load->options, LeastSlow(stored.client), stored.slo, {});
   summary.client = stored.client;
-  summary.interrupted = stored.interrupted;
   summary.prompt_token_sources = stored.prompt_token_sources;
   DifferFromRecords(load->stored, summary, &load->differences);
   JudgeMarks(std::move(stored), &summary, &load->differences);

@@ -82,6 +82,10 @@ std::string Text(const char* format, double a, double b = 0, double c = 0) {
   return buffer;
 }
 
+double Seconds(Nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 // Was the program fast enough for its own figures?
 void JudgeClient(const LoadOptions& options, Summary* summary) {
   const ClientFigures& client = summary->client;
@@ -114,7 +118,9 @@ void JudgeClient(const LoadOptions& options, Summary* summary) {
     limits.push_back(Text("requests left %.3f ms late (P99; max %.3f ms)", *client.schedule_error_p99_ms,
                           client.schedule_error_max_ms.value_or(*client.schedule_error_p99_ms)));
   }
-  if (options.mode == LoadOptions::Mode::kClosed && summary->load_s > 0) {
+  // Of a shorter load the processor time is not known well enough.
+  constexpr double kShortestJudged = 0.1;
+  if (options.mode == LoadOptions::Mode::kClosed && summary->load_s >= kShortestJudged) {
     const double busy =
         client.cpu_seconds_of_load / summary->load_s / std::max(1, client.loops * client.processes);
     if (busy > 0.9) limits.push_back(Text("its event loops were busy %.0f %% of the time", busy * 100));
@@ -134,6 +140,25 @@ void JudgeClient(const LoadOptions& options, Summary* summary) {
   for (size_t i = 0; i < limits.size(); ++i) note += (i > 0 ? "; " : "") + limits[i];
   summary->notes.push_back(
       note + ". Give it more cores (--loops, --processes), less load, or a machine of its own.");
+}
+
+// Rates whose steps all have a length end the load by themselves, be it as long as was asked or not.
+void AddEndOfRates(const LoadOptions& options, const Summary& summary, std::vector<std::string>* notes) {
+  if (options.mode != LoadOptions::Mode::kRate || summary.client.ran_out_at_s.has_value()) return;
+  Nanoseconds length{0};
+  for (const RateStep& step : options.arrivals.steps) {
+    if (step.duration == Nanoseconds(0)) return;
+    length += step.duration;
+  }
+  if (options.duration.has_value() && length >= *options.duration) return;
+  if (options.measured_requests > summary.requests) {
+    notes->push_back("the steps of the rate ended after " + FormatDuration(length) + ", with " +
+                     std::to_string(summary.requests) + " of the " +
+                     std::to_string(options.measured_requests) + " requests that were asked for");
+  } else if (options.duration.has_value() && options.measured_requests == 0) {
+    notes->push_back("the steps of the rate ended after " + FormatDuration(length) + " of the " +
+                     FormatDuration(*options.duration) + " that the load was to last");
+  }
 }
 
 void AddNotes(const LoadOptions& options, Summary* summary) {
@@ -157,10 +182,15 @@ void AddNotes(const LoadOptions& options, Summary* summary) {
   if (summary->requests == 0 && summary->warm_up_requests > 0)
     notes.push_back("the warm-up was not over when the load ended: all " + count(summary->warm_up_requests) +
                     " requests belong to it and nothing was measured; shorten it or lengthen the load");
-  if (summary->outcomes[static_cast<size_t>(Outcome::kCancelled)] > 0) {
-    notes.push_back(count(summary->outcomes[static_cast<size_t>(Outcome::kCancelled)]) +
-                    " requests were cut off at the end of the drain (" + FormatDuration(options.drain) + ")");
+  if (const uint64_t cut = summary->outcomes[static_cast<size_t>(Outcome::kCancelled)]; cut > 0) {
+    // The ends are seen some milliseconds late.
+    const bool drained = summary->total_s - summary->load_s >= Seconds(options.drain) - 0.1;
+    notes.push_back(count(cut) + (summary->interrupted && !drained
+                                      ? " requests were cut off by the interruption"
+                                      : " requests were cut off at the end of the drain (" +
+                                            FormatDuration(options.drain) + ")"));
   }
+  if (!summary->interrupted) AddEndOfRates(options, *summary, &notes);
   if (client.absurd_usages > 0) {
     notes.push_back("the server's usage counted more than 1,000,000,000 tokens in " +
                     count(client.absurd_usages) + " requests: such counts were not taken");
@@ -251,6 +281,7 @@ Summary Summarize(const Accumulator& records, const WindowBounds& window, const 
   summary.whole_run = window.whole_run;
   summary.load_s = static_cast<double>(window.load_end) / 1e9;
   summary.total_s = static_cast<double>(window.total_end) / 1e9;
+  summary.interrupted = window.interrupted;
   summary.client = client;
   summary.examples = records.examples;
   const auto measured = [&](const RequestFigures& r) { return IsMeasured(r, window.start); };

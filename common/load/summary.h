@@ -105,6 +105,7 @@ struct WindowBounds {
   bool whole_run = true;
   int64_t load_end = 0;
   int64_t total_end = 0;
+  bool interrupted = false;
 };
 
 Distribution Distribute(std::vector<double> nanoseconds);

@@ -91,6 +91,48 @@ TEST_CASE("requests that end before the duration are measured over the time that
   }
 }
 
+TEST_CASE("processes that wait for answers are not busy", "[live]") {
+  TokenServer server({.tokens = 2, .first = milliseconds(300), .between = milliseconds(20)});
+  for (const uint64_t requests : {8, 16}) {
+    LoadOptions options = Closed(server.url(), 8);
+    options.measured_requests = requests;
+    ListedSource source = ListedSource::Endless();
+    RunSettings settings;
+    settings.processes = 2;
+    const Outcomes load = Run(options, source, settings);
+    const ClientFigures& client = load.result.summary.client;
+    CHECK(load.result.summary.ok == requests);
+    for (const std::string& note : load.result.summary.notes)
+      CHECK(note.find("event loops were busy") == std::string::npos);
+    // Start-up and drain are the program's time, and not the load's.
+    CHECK(client.cpu_seconds_of_load >= 0);
+    CHECK(client.cpu_seconds_of_load < client.cpu_seconds);
+  }
+}
+
+TEST_CASE("a rate whose steps end before what was asked for says so", "[live]") {
+  TokenServer server({.tokens = 1});
+  const auto note_of = [&](const char* rate, uint64_t requests, milliseconds duration) {
+    LoadOptions options = Open(server.url(), rate);
+    options.measured_requests = requests;
+    if (duration > milliseconds(0)) options.duration = duration;
+    ListedSource source = ListedSource::Endless();
+    std::string found;
+    for (const std::string& note : Run(options, source).result.summary.notes)
+      if (note.starts_with("the steps of the rate ended")) found += note;
+    return found;
+  };
+  CHECK(note_of("100:100ms,200:100ms", 100, milliseconds(0)) ==
+        "the steps of the rate ended after 200ms, with 30 of the 100 requests that were asked for");
+  CHECK(note_of("100:100ms", 0, milliseconds(300)) ==
+        "the steps of the rate ended after 100ms of the 300ms that the load was to last");
+  CHECK(note_of("100:100ms", 10, milliseconds(0)).empty());
+  CHECK(note_of("100:100ms", 10, milliseconds(300)).empty());
+  CHECK(note_of("100:100ms", 0, milliseconds(0)).empty());
+  CHECK(note_of("100:100ms", 0, milliseconds(100)).empty());
+  CHECK(note_of("100:100ms,100", 30, milliseconds(0)).empty());
+}
+
 TEST_CASE("what is in flight at the end of a load counts in its concurrency", "[live]") {
   TokenServer server({.tokens = 1, .first = milliseconds(900)});
   LoadOptions options = Closed(server.url(), 3, 2);

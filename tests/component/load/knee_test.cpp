@@ -94,6 +94,20 @@ TEST_CASE("the processor time of a level's processes is the level's own", "[live
   CHECK(of_levels <= used + 0.001);
 }
 
+TEST_CASE("a search for the knee whose level measures nothing says so", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 2, .first = milliseconds(5)});
+  const Done done = Poolmark(Quick(server, {"--find-knee", "--slo", "ttft=10s", "-c", "1", "--duration",
+                                            "100ms", "--warm-up-requests", "500", "-o", "json"}));
+  INFO(done.err << done.out);
+  CHECK(done.code == 1);
+  const Json result = *ParseJson(done.out);
+  CHECK(result["levels"].empty());
+  CHECK(result["knee"].is_null());
+  CHECK(result["error"].get<std::string>().find("no request began in the level's measured window") !=
+        std::string::npos);
+}
+
 TEST_CASE("a search for the knee that is interrupted tells the levels that it measured", "[live][E5]") {
   if (NoProgram()) return;
   std::atomic<int> answered{0};

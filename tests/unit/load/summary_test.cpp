@@ -170,6 +170,16 @@ TEST_CASE("a client that was too slow says so and its figures are marked", "[E1]
   CHECK(starved.client_limited);
   CHECK(SummaryText(starved).find("had no processor 60 % of the time") != std::string::npos);
   client.processor_wait_share = 0.01;
+  // Two loops of two processors' time; of a load of some milliseconds it is not known.
+  client.loops = 2;
+  client.cpu_seconds_of_load = 1.7;
+  CHECK_FALSE(Summarize(slow, window, LoadOptions(), client, std::nullopt, {}).client_limited);
+  client.cpu_seconds_of_load = 1.9;
+  CHECK(Summarize(slow, window, LoadOptions(), client, std::nullopt, {}).client_limited);
+  const WindowBounds instant{0, kSecond, true, 20 * kMs, kSecond};
+  client.cpu_seconds_of_load = 0.05;
+  CHECK_FALSE(Summarize(slow, instant, LoadOptions(), client, std::nullopt, {}).client_limited);
+  client.cpu_seconds_of_load = 0;
   LoadOptions open;
   open.mode = LoadOptions::Mode::kRate;
   client.schedule_error_p50_ms = 0.1;
