@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "cli/command_list.h"
+#include "cli/commands/whole_number.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/table.h"
 #include "cli/output/terminal.h"
@@ -28,6 +29,7 @@ void Register(CLI::App& app, int& exit_code) {
   for (CLI::App* command : app.get_subcommands({})) {
     if (command->get_group() == "Subcommands") command->group("Without a controller");
   }
+  ReadWholeNumbersPlainly(app);
 #undef POOLMARK_ADD
 }
 
