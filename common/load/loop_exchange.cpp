@@ -242,7 +242,10 @@ void Loop::EndExchange(Link* link) {
   const Request request = *link->request;
   const bool stale = link->kept && !link->stream.answered() && record.outcome == Outcome::kReset;
   const bool reusable = link->stream.reusable() && all_sent;
-  const bool again = RetryWanted(record, request, stale);
+  bool again = RetryWanted(record, request, stale);
+  const std::optional<int64_t> retry_after = again ? link->stream.retry_after_seconds() : std::nullopt;
+  // A wait that is longer than a request may take is none that is waited for.
+  again = again && retry_after.value_or(0) <= options_.deadline.count() / 1'000'000'000;
   const Outcome outcome = record.outcome;
   const int64_t first = record.intended.value_or(record.started);
   if (stale && !again) LoopLive::Add(live_.stale_requests, 1);
@@ -252,7 +255,6 @@ void Loop::EndExchange(Link* link) {
       request.run->session().TakeAnswer(request.turn, link->answer);
     Publish(&record);
   }
-  const std::optional<int64_t> retry_after = again ? link->stream.retry_after_seconds() : std::nullopt;
   link->request.reset();
   link->kept = true;
   if (reusable) {

@@ -261,7 +261,9 @@ std::optional<int64_t> StreamReader::retry_after_seconds() const {
   const std::string_view value = RawHeader(parser_.head(), "\nretry-after:");
   int64_t seconds = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-  if (value.empty() || error != std::errc() || seconds < 0 || seconds > 3600) return std::nullopt;
+  const bool whole =
+      std::string_view(end, value.data() + value.size()).find_first_not_of(" \t") == std::string_view::npos;
+  if (value.empty() || error != std::errc() || !whole || seconds < 0) return std::nullopt;
   return seconds;
 }
 

@@ -219,6 +219,38 @@ TEST_CASE("a retry policy is followed, counted and part of the latency", "[live]
   CHECK(server.requests() == 4);
 }
 
+TEST_CASE("an answer that asks for a longer wait than a request may take is not tried again", "[live]") {
+  const auto load_of = [](const std::string& header) {
+    TokenServer server({.answer = [&](RawConnection& connection, const std::string&, int number) {
+      return connection.Write(number == 0 ? "HTTP/1.1 429 Busy\r\n" + header + "Content-Length: 4\r\n\r\nbusy"
+                                          : StreamOf(2));
+    }});
+    LoadOptions options = Closed(server.url(), 1);
+    options.retry.attempts = 2;
+    options.retry.on_429 = true;
+    options.retry.pause = milliseconds(1);
+    options.deadline = seconds(20);
+    ListedSource source = ListedSource::Single(2);
+    return Run(options, source);
+  };
+  const auto attempts = [&](const std::string& header) { return load_of(header).records[0].attempts; };
+  const Outcomes longer = load_of("Retry-After: 3600\r\n");
+  CHECK(longer.records[0].outcome == Outcome::kHttpStatus);
+  CHECK(longer.records[0].attempts == 1);
+  CHECK(longer.records[0].error == "busy");
+  CHECK(longer.result.summary.ok == 1);
+  CHECK(longer.result.summary.total_s < 20);
+  CHECK(attempts("Retry-After: 99999999999999999\r\n") == 1);
+  const Outcomes waited = load_of("Retry-After: 1 \r\n");
+  CHECK(waited.records[0].attempts == 2);
+  CHECK(waited.records[0].outcome == Outcome::kOk);
+  CHECK(waited.result.summary.total_s >= 1);
+  // What is no number of seconds says nothing.
+  CHECK(attempts("Retry-After: 3600abc\r\n") == 2);
+  CHECK(attempts("Retry-After: Wed, 21 Oct 2099 07:28:00 GMT\r\n") == 2);
+  CHECK(attempts("Retry-After: -5\r\n") == 2);
+}
+
 TEST_CASE("connections that a server closes while idle are replaced, not counted as failures", "[live]") {
   // Closes after each answer without having said so, as servers do after their keep-alive time.
   TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
