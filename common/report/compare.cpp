@@ -219,6 +219,7 @@ void CompareSlos(const std::vector<RepeatFile>& first, const std::vector<RepeatF
 ComparedJob Describe(const std::string& directory, const Recomputed& job) {
   const auto& file = job.directory.job;
   ComparedJob out;
+  out.job = file;
   out.directory = directory;
   out.job_id = file.job_id;
   out.started = file.started;

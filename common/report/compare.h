@@ -22,6 +22,7 @@ struct Unlike {
 
 // What the page says and draws of each job.
 struct ComparedJob {
+  results::JobFile job;
   std::string directory, job_id, started, state, verdict, poolmark_version, machines, engines;
   bool publishable = false;
   std::vector<results::SummaryPoint> points;

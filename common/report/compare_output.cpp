@@ -4,6 +4,7 @@
 #include "common/base/json.h"
 #include "common/report/compare.h"
 #include "common/report/format.h"
+#include "common/report/workloads.h"
 #include "common/results/figures.h"
 
 namespace poolmark::report {
@@ -29,7 +30,9 @@ std::string Line(const Unlike& one, const std::string& first) {
 
 }  // namespace
 
-std::string ComparisonText(const JobComparison& comparison) {
+std::string ComparisonText(const JobComparison& given) {
+  const auto scaled = WithScaledNames(given);
+  const JobComparison& comparison = scaled ? *scaled : given;
   std::string out;
   for (const auto& one : comparison.unlike)
     out += (one.refuses ? "cannot be compared: " : "differs: ") + Line(one, comparison.directories.front()) +

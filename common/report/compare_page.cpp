@@ -10,6 +10,7 @@
 #include "common/report/headline.h"
 #include "common/report/html.h"
 #include "common/report/sections.h"
+#include "common/report/workloads.h"
 
 namespace poolmark::report {
 namespace {
@@ -90,6 +91,14 @@ std::string Differences(const JobComparison& comparison) {
   return out + Table("What differs", {"What", "In the first", "In the other", "Other", ""}, rows);
 }
 
+// Of what is compared every job sent the same.
+std::string Replayed(const std::string& workload, const JobComparison& comparison) {
+  for (const auto& one : comparison.jobs.front().job.workloads) {
+    if (one.name == workload) return ReplayBox(one);
+  }
+  return "";
+}
+
 // The jobs as one: a stack of each is a stack called "A:base".
 struct Together {
   results::SummaryFile summary;
@@ -138,7 +147,9 @@ std::string Header(const JobComparison& comparison) {
 
 }  // namespace
 
-std::string ComparisonPage(const JobComparison& comparison) {
+std::string ComparisonPage(const JobComparison& given) {
+  const auto scaled = WithScaledNames(given);
+  const JobComparison& comparison = scaled ? *scaled : given;
   std::vector<std::pair<std::string, std::string>> sections;
   std::string body = Header(comparison) + "<main id=\"main\">";
   const auto section = [&](const std::string& id, const std::string& title, const std::string& content) {
@@ -159,8 +170,8 @@ std::string ComparisonPage(const JobComparison& comparison) {
     concerns.insert(concerns.end(), comparison.notes.begin(), comparison.notes.end());
     pictures += Box("warn", "Bear in mind", concerns);
     for (const std::string& workload : WorkloadsOf(all)) {
-      pictures += "<h3>" + EscapeHtml(workload) + "</h3>" + WorkloadConcerns(workload, all) +
-                  HeadlineChanges(workload, all) + "<div class=\"charts\">";
+      pictures += "<h3>" + EscapeHtml(workload) + "</h3>" + Replayed(workload, comparison) +
+                  WorkloadConcerns(workload, all) + HeadlineChanges(workload, all) + "<div class=\"charts\">";
       for (Chart& chart : ChartsOf(workload, all, together.repeats)) {
         pictures += ToHtml(chart);
         charts.push_back(std::move(chart));

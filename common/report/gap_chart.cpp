@@ -2,6 +2,7 @@
 
 #include "common/report/chart_data.h"
 #include "common/report/charts.h"
+#include "common/report/workloads.h"
 
 namespace poolmark::report {
 
@@ -23,7 +24,7 @@ Chart GapChart(const std::string& workload, const Recomputed& job) {
     chart.name = LevelTitle(level);
     for (const auto& stack : data.stacks()) {
       for (const results::RepeatFile* repeat : data.Repeats({stack, level})) {
-        const auto curve = job.gap_curves.find(results::DirectoryOf(*repeat));
+        const auto curve = job.gap_curves.find(StoredDirectory(job, *repeat));
         if (curve == job.gap_curves.end()) continue;
         Series series = data.SeriesOf(stack, *repeat);
         series.points = curve->second;

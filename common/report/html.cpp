@@ -14,6 +14,7 @@
 #include "common/report/load_timeline.h"
 #include "common/report/sections.h"
 #include "common/report/sentences.h"
+#include "common/report/workloads.h"
 #include "common/results/layout.h"
 
 namespace poolmark::report {
@@ -132,19 +133,19 @@ std::string Page(const std::string& title, const std::vector<std::pair<std::stri
   return out + "</body></html>\n";
 }
 
-std::string ReportPage(const Recomputed& job) {
+std::string ReportPage(const Recomputed& given) {
+  const auto scaled = WithScaledNames(given);
+  const Recomputed& job = scaled ? *scaled : given;
   std::vector<Chart> charts;
   std::string results = JobConcerns(job.summary);
   for (const std::string& workload : WorkloadsOf(job.summary)) {
     const auto& workloads = job.directory.job.workloads;
     const auto at = std::find_if(workloads.begin(), workloads.end(),
                                  [&](const auto& one) { return one.name == workload; });
-    std::string shape = at == workloads.end() ? "" : at->shape;
-    if (at != workloads.end() && at->token_scale != "1" && !at->token_scale.empty())
-      shape += ", token scale " + at->token_scale;
-    results += "<h3>" + EscapeHtml(workload) + " <small>" + EscapeHtml(shape) + "</small></h3>" +
-               WorkloadConcerns(workload, job.summary) + HeadlineChanges(workload, job.summary) +
-               "<div class=\"charts\">";
+    const bool known = at != workloads.end();
+    results += "<h3>" + EscapeHtml(workload) + " <small>" + EscapeHtml(known ? at->shape : "") +
+               "</small></h3>" + (known ? ReplayBox(*at) : "") + WorkloadConcerns(workload, job.summary) +
+               HeadlineChanges(workload, job.summary) + "<div class=\"charts\">";
     std::vector<Chart> drawn = ChartsOf(workload, job.summary, job.repeats);
     drawn.push_back(GapChart(workload, job));
     drawn.push_back(LoadTimeline(workload, job));
@@ -181,7 +182,7 @@ std::string ReportPage(const Recomputed& job) {
     section("network", "Network and energy", "KV transfer, energy, network", TransferSection(job));
   }
   section("steps", "Steps", "Steps and evidence", StepsSection(job));
-  section("plan", "Plan", "Plan", PlanSection(job));
+  section("plan", "Plan", "Plan: workloads and stacks", WorkloadsSection(job) + PlanSection(job));
   section("sources", "Sources", "Where each number comes from", SourcesSection(job));
   section("files", "Files", "Files", FilesSection(job));
   return Page("Poolmark job " + job.directory.job.job_id, sections, body + "</main>\n", charts);

@@ -7,6 +7,7 @@
 #include "common/base/json.h"
 #include "common/report/chart_data.h"
 #include "common/report/charts.h"
+#include "common/report/workloads.h"
 
 namespace poolmark::report {
 namespace {
@@ -104,7 +105,7 @@ Chart LoadTimeline(const std::string& workload, const Recomputed& job) {
     for (const auto& stack : data.stacks()) {
       for (const results::RepeatFile* repeat : data.Repeats({stack, level})) {
         loads.push_back(
-            {JoinPath(job.directory.path, JoinPath(results::DirectoryOf(*repeat), "timeline.jsonl")),
+            {JoinPath(job.directory.path, JoinPath(StoredDirectory(job, *repeat), "timeline.jsonl")),
              data.SeriesOf(stack, *repeat)});
       }
     }

@@ -11,6 +11,7 @@
 #include "common/base/json.h"
 #include "common/load/record_codec.h"
 #include "common/report/files_check.h"
+#include "common/report/workloads.h"
 #include "common/results/compute.h"
 #include "common/results/evidence_check.h"
 #include "common/results/layout.h"
@@ -261,6 +262,7 @@ Result<Recomputed> Recompute(const std::string& path, const RecomputeOptions& op
   if (options.check_sums) {
     CheckFiles(path, &out);
     CheckJobFiles(out.directory, &out.problems);
+    CheckTokenScales(out.directory.job, &out.differences);
   }
   WorkloadCheck workload(out.directory, &out);
   const results::JobTerms terms = TermsOf(out.directory, &out.unchecked);

@@ -29,6 +29,8 @@ struct Recomputed {
   std::vector<std::string> checked;  // what was recomputed, for the reader
   // What could not be, though no file is damaged: an input that was too big to keep.
   std::vector<std::string> unchecked;
+  // Of workloads that are shown with their token scale: what the files call them (workloads.h).
+  std::map<std::string, std::string> stored_names;
 };
 
 inline constexpr size_t kMaxDifferences = 20;

@@ -240,8 +240,9 @@ std::string TransferSection(const Recomputed& job) {
   std::vector<std::vector<std::string>> transfers, links, counters, energy;
   for (const results::RepeatFile* one_repeat : OrderedRepeats(job)) {
     const results::RepeatFile& repeat = *one_repeat;
-    const std::string name = repeat.facts.point.stack + ", " + LevelTitle(repeat.facts.point.level) +
-                             ", repeat " + std::to_string(repeat.facts.repeat);
+    const std::string name = repeat.facts.point.stack + ", " + repeat.facts.point.workload + ", " +
+                             LevelTitle(repeat.facts.point.level) + ", repeat " +
+                             std::to_string(repeat.facts.repeat);
     for (const auto& one : repeat.figures.transfers) {
       transfers.push_back({EscapeHtml(name), EscapeHtml(one.from + " → " + one.to), EscapeHtml(one.path),
                            ValueCell(one.bytes_per_second, "bytes/s"),

@@ -8,6 +8,7 @@
 #include "common/report/format.h"
 #include "common/report/sections.h"
 #include "common/report/sentences.h"
+#include "common/report/workloads.h"
 #include "common/results/figures.h"
 
 namespace poolmark::report {
@@ -59,12 +60,15 @@ void AddConcerns(const SummaryPoint& point, std::string* out) {
 
 }  // namespace
 
-std::string ReportText(const Recomputed& job) {
+std::string ReportText(const Recomputed& given) {
+  const auto scaled = WithScaledNames(given);
+  const Recomputed& job = scaled ? *scaled : given;
   const auto& summary = job.summary;
   std::string out = "job " + summary.job_id + ": " + summary.state + ", " + VerdictText(summary.verdict) +
                     ", " + (summary.publishable ? "publishable" : "not publishable") + "\n";
   if (!job.directory.job.reason.empty()) out += "ended early: " + job.directory.job.reason + "\n";
   AddMeasuredLines(summary, &out);
+  for (const auto& line : WorkloadLines(job.directory.job)) out += line + "\n";
   if (!summary.points.empty()) {
     std::vector<std::vector<std::string>> rows = {
         {"point", "repeats", "TTFT P50", "TTFT P99", "TPOT P50", "tokens/s", "reused", "captured"}};
@@ -120,6 +124,10 @@ std::string ReportText(const Recomputed& job) {
     notes.AddNotes(point, NameOf(point));
   }
   for (const auto& note : notes.Lines(summary.points.size())) concerns += "note: " + note + "\n";
+  for (const auto& workload : job.directory.job.workloads) {
+    for (const auto& note : ReplayNotesOf(workload))
+      concerns += "note: " + workload.name + ": " + note + "\n";
+  }
   for (const auto& line_ : summary.held_back_by) concerns += "held back: " + line_ + "\n";
   for (const auto& note : summary.notes) concerns += "note: " + note + "\n";
   if (!concerns.empty()) out += "\n" + concerns;

@@ -8,6 +8,7 @@
 #include "common/base/time_format.h"
 #include "common/base/zstd_file.h"
 #include "common/workload/source.h"
+#include "common/workload/stored_settings.h"
 #include "common/workload/synthetic.h"
 
 namespace poolmark::workload {
@@ -134,6 +135,7 @@ Result<Inspection> Inspect(const WorkloadSpec& spec, std::optional<uint32_t> blo
   out.scope = workload->session_scope() ? "session" : "global";
   out.sessions = workload->sessions();
   out.notes = workload->notes();
+  for (std::string& note : ReplayNotes(spec)) out.notes.push_back(std::move(note));
   out.level = LevelOf(spec);
   const size_t levels = std::max({spec.concurrency.size(), spec.rate.size(), spec.speedup.size()});
   if (levels > 1)

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "common/base/json.h"
 #include "common/base/time_format.h"
 
 namespace poolmark::workload {
@@ -97,10 +98,24 @@ Result<WorkloadSpec> ParseStored(const Json& options) {
   }
   POOLMARK_ASSIGN_OR_RETURN(WorkloadSpec spec, ParseWorkload(without));
   spec.rate.clear();
-  const int64_t divisor = std::gcd(spec.token_scale.numerator, spec.token_scale.denominator);
-  spec.token_scale.numerator /= divisor;
-  spec.token_scale.denominator /= divisor;
+  spec.token_scale = Reduced(spec.token_scale);
   return spec;
+}
+
+Ratio Reduced(Ratio ratio) {
+  const int64_t divisor = std::gcd(ratio.numerator, ratio.denominator);
+  return {ratio.numerator / divisor, ratio.denominator / divisor};
+}
+
+std::optional<Ratio> StoredScale(const std::string& options) {
+  const auto json = ParseJson(options, "options");
+  if (!json.ok()) return std::nullopt;
+  const auto spec = ParseStored(*json);
+  return spec.ok() ? std::optional(spec->token_scale) : std::nullopt;
+}
+
+std::string ScaledName(const std::string& name, const std::string& options) {
+  return ScaledName(name, StoredScale(options).value_or(Ratio{}));
 }
 
 std::string ScaledName(const std::string& name, Ratio token_scale) {

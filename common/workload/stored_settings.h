@@ -13,8 +13,15 @@ namespace poolmark::workload {
 // without one.
 Result<WorkloadSpec> ParseStored(const Json& options);
 
+// In lowest terms.
+Ratio Reduced(Ratio ratio);
+
+// Of the settings as text; nothing where they cannot be read.
+std::optional<Ratio> StoredScale(const std::string& options);
+
 // "moon@1/64": the name of a scenario has its token scale (M21); of scale 1 just the name.
 std::string ScaledName(const std::string& name, Ratio token_scale);
+std::string ScaledName(const std::string& name, const std::string& options);
 
 struct Setting {
   std::string name, value;

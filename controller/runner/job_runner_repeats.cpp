@@ -8,6 +8,7 @@
 #include "controller/runner/progress.h"
 #include "controller/steps/accuracy.h"
 #include "controller/steps/collect.h"
+#include "controller/steps/load_plan.h"
 #include "controller/steps/load_workers.h"
 
 namespace poolmark::controller {
@@ -20,13 +21,13 @@ std::optional<JobRunner::Decision> JobRunner::DoBenchmark(const StoredJob&) {
   change.position = v1::JobPosition();
   change.position->set_cycle(cycle_number_);
   change.position->set_stack(stack_->name);
-  change.position->set_workload(repeat.workload);
+  change.position->set_workload(ScenarioName(planned_->job, repeat.workload));
   change.position->set_level(repeat.level.Name());
   change.position->set_repeat(static_cast<uint32_t>(repeat.repeat));
   change.position->set_done_repeats(done.ok() ? static_cast<uint32_t>(done->size()) : 0);
   change.position->set_total_repeats(TotalRepeats(planned_->plan));
-  change.message =
-      absl::StrCat(stack_->name, ", ", repeat.workload, " ", repeat.level.Name(), ", repeat ", repeat.repeat);
+  change.message = absl::StrCat(stack_->name, ", ", ScenarioName(planned_->job, repeat.workload), " ",
+                                repeat.level.Name(), ", repeat ", repeat.repeat);
   (void)environment_.store->Update(job_id_, change);
   if (AccuracyMissing(run_, *stack_)) {
     std::vector<std::string> ids;
@@ -74,16 +75,16 @@ Result<bool> JobRunner::KeepRepeat(const RepeatRecord& record, std::vector<v1::R
   (void)manifest_.Write();
   v1::JobEvent row;
   row.set_kind("repeat");
-  std::string text =
-      absl::StrCat(stack_->name, ", ", record.repeat.workload, " ", record.repeat.level.Name(), ", repeat ",
-                   record.repeat.repeat, ": ", file->figures.valid ? "valid" : "INVALID");
+  const std::string scenario = ScenarioName(planned_->job, record.repeat.workload);
+  std::string text = absl::StrCat(stack_->name, ", ", scenario, " ", record.repeat.level.Name(), ", repeat ",
+                                  record.repeat.repeat, ": ", file->figures.valid ? "valid" : "INVALID");
   for (const stats::InvalidReason& reason : file->figures.reasons) {
     absl::StrAppend(&text, "; ", reason.detail);
     if (invalid != nullptr) {
       invalid->push_back(
           MakeReason(std::string(stats::ReasonName(reason.reason)),
-                     absl::StrCat(stack_->name, ", ", record.repeat.workload, " ", record.repeat.level.Name(),
-                                  ", repeat ", record.repeat.repeat, ": ", reason.detail)));
+                     absl::StrCat(stack_->name, ", ", scenario, " ", record.repeat.level.Name(), ", repeat ",
+                                  record.repeat.repeat, ": ", reason.detail)));
     }
   }
   row.set_message(text);
@@ -102,7 +103,7 @@ JobRunner::Decision JobRunner::AfterRepeat(StoredRepeat kept, bool interrupted,
   v1::JobPosition position;
   position.set_cycle(cycle_number_);
   position.set_stack(stack_->name);
-  position.set_workload(cycle_->repeats.front().workload);
+  position.set_workload(ScenarioName(planned_->job, cycle_->repeats.front().workload));
   position.set_level(cycle_->repeats.front().level.Name());
   position.set_repeat(static_cast<uint32_t>(cycle_->repeats.front().repeat));
   position.set_done_repeats(static_cast<uint32_t>(repeats.size()));

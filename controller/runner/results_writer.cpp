@@ -15,6 +15,7 @@
 #include "common/results/layout.h"
 #include "common/results/summarize.h"
 #include "common/results/sums.h"
+#include "common/workload/stored_settings.h"
 #include "controller/runner/validated.h"
 
 namespace poolmark::controller {
@@ -108,10 +109,7 @@ results::JobFile JobFileOf(const StoredJob& stored, v1::JobState state, v1::Tear
       if (auto name = names.find(workload.file); name != names.end()) entry.input = name->second;
       entry.input_sha256 = digests[workload.file];
     }
-    auto options = ParseJson(workload.options_json.empty() ? "{}" : workload.options_json);
-    if (options.ok() && options->contains("token_scale") && (*options)["token_scale"].is_string()) {
-      entry.token_scale = (*options)["token_scale"].get<std::string>();
-    }
+    entry.token_scale = FormatRatio(workload::StoredScale(workload.options_json).value_or(Ratio{}));
     for (const spec::LoadLevel& level : workload.levels) entry.levels.push_back(level.Name());
     file.workloads.push_back(std::move(entry));
   }

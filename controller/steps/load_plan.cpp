@@ -7,6 +7,7 @@
 #include "common/base/time_format.h"
 #include "common/load/arrivals.h"
 #include "common/load/summary.h"
+#include "common/workload/stored_settings.h"
 
 namespace poolmark::controller {
 
@@ -57,6 +58,13 @@ Result<std::string> LoadPlanJson(const LoadPlanInput& input) {
     }
   }
   return DumpJson(plan, 1);
+}
+
+std::string ScenarioName(const spec::JobSpec& job, const std::string& workload) {
+  for (const spec::WorkloadSpec& one : job.workloads) {
+    if (one.name == workload) return workload::ScaledName(workload, one.options_json);
+  }
+  return workload;
 }
 
 std::string DescribeLevel(const spec::WorkloadSpec& workload, const spec::LoadLevel& level) {

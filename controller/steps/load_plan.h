@@ -26,6 +26,8 @@ struct LoadPlanInput {
 Result<std::string> LoadPlanJson(const LoadPlanInput& input);
 
 // One level of a workload for people: "16 users", "Poisson arrivals, 5 requests/s".
+// A workload of the job as people see it, with its token scale: "moon@1/64" (M21).
+std::string ScenarioName(const spec::JobSpec& job, const std::string& workload);
 std::string DescribeLevel(const spec::WorkloadSpec& workload, const spec::LoadLevel& level);
 
 // One progress line: "start", "progress" once a second, "end" or "error".

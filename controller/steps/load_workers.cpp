@@ -11,6 +11,7 @@
 #include "common/base/zstd_file.h"
 #include "common/load/merge.h"
 #include "common/results/layout.h"
+#include "common/workload/stored_settings.h"
 #include "controller/steps/exposure.h"
 #include "controller/steps/fetch.h"
 #include "controller/steps/launch.h"
@@ -196,7 +197,7 @@ void LoadWorkers::Tick(const std::string& phase) {
   v1::JobPosition* position = event.mutable_position();
   position->set_cycle(cycle_);
   position->set_stack(stack_.name);
-  position->set_workload(repeat_.workload);
+  position->set_workload(workload::ScaledName(workload_.name, workload_.options_json));
   position->set_level(repeat_.level.Name());
   position->set_repeat(static_cast<uint32_t>(repeat_.repeat));
   position->set_phase(phase);
@@ -242,7 +243,8 @@ StepOutcome LoadWorkers::Run(Measurement* measurement) {
     worker.last_line = run_.clock->Steady();
   }
   run_.Note("step",
-            absl::StrCat(kind_ == "warm" ? "unmeasured warm pass of " : "", repeat_.workload, " ",
+            absl::StrCat(kind_ == "warm" ? "unmeasured warm pass of " : "",
+                         workload::ScaledName(workload_.name, workload_.options_json), " ",
                          repeat_.level.Name(), " repeat ", repeat_.repeat, ": load started",
                          workers_.size() > 1 ? absl::StrCat(" on ", workers_.size(), " machines") : ""));
   return Follow(measurement);

@@ -9,6 +9,7 @@
 #include "common/base/digest.h"
 #include "common/base/time_format.h"
 #include "common/tokenizer/local.h"
+#include "common/workload/stored_settings.h"
 #include "controller/stacks/rdma.h"
 #include "controller/stacks/stack_plan.h"
 #include "controller/steps/load_workers.h"
@@ -79,8 +80,10 @@ class Planner {
     MakeCycles(&plan);
     plan.load_machines = load_machines_;
     for (const spec::WorkloadSpec& workload : job_.workloads) {
+      const Ratio ratio = workload::StoredScale(workload.options_json).value_or(Ratio{});
+      const std::string scale = ratio == Ratio{} ? "" : absl::StrCat(", token scale ", FormatRatio(ratio));
       for (const spec::LoadLevel& level : workload.levels)
-        plan.loads.push_back({workload.name, level.Name(), DescribeLevel(workload, level)});
+        plan.loads.push_back({workload.name, level.Name(), DescribeLevel(workload, level) + scale});
     }
     CheckLoadNames(plan);
     Estimate(&plan);

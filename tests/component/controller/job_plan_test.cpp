@@ -82,6 +82,25 @@ TEST_CASE("an agent that does not tell its facts: the plan is made from those th
   CHECK(asked == 2);  // for the plan, and before the checks
 }
 
+TEST_CASE("a token scale is part of the scenario's name and of the job's file, also one written as a number",
+          "[M21]") {
+  ControllerFixture f;
+  const std::string id = f.Submit(f.Request(1, "", {}, "token_scale: 0.5, "));
+  const v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "SUCCEEDED");
+  CHECK(job.position().workload() == "chat@1/2");
+  auto read = results::ReadDirectory(f.Results(id));
+  REQUIRE(read.ok());
+  REQUIRE(read->job.workloads.size() == 1);
+  CHECK(read->job.workloads[0].token_scale == "1/2");
+  CHECK(read->job.workloads[0].name == "chat");
+  REQUIRE(read->repeats.size() == 1);
+  CHECK(read->repeats[0].facts.point.workload == "chat");
+  REQUIRE(read->planned);
+  CHECK(read->planned->loads.at(0).text == "2 users, token scale 1/2");
+  CHECK(ReadFile(f.Results(id) + "/events.jsonl")->find("base, chat@1/2 c2, repeat 1") != std::string::npos);
+}
+
 TEST_CASE("a job that waits is judged by the presets that it was submitted with") {
   TempDir presets;
   const auto write = [&](const std::string& ttft) {
