@@ -135,7 +135,7 @@ Result<std::unique_ptr<Agent>> Agent::Start(AgentConfig config) {
   registration.machine = config.machine;
   registration.advertise = config.advertise.empty() ? state.server->address() : config.advertise;
   registration.allow_file = config.allow_file;
-  registration.facts = [&state] { return state.service->Facts(false); };
+  registration.facts = [&state] { return state.service->FactsNow(); };
   state.registration = std::make_unique<Registration>(registration, connect, state.runs.get());
   state.revocations = state.registration.get();
   state.renewer = std::make_unique<rpc::Renewer>(

@@ -67,6 +67,13 @@ bool Registration::PermitsOther() {
   return std::exchange(allow_stamp_, stamp) != stamp;
 }
 
+void Registration::AwaitFacts(std::stop_token stop) {
+  constexpr Nanoseconds kLook = std::chrono::milliseconds(20);
+  for (Nanoseconds waited{0}; waited < options_.await_facts && !options_.facts().facts; waited += kLook) {
+    if (!Pause(stop, kLook)) return;
+  }
+}
+
 Status Registration::Register(std::stop_token stop) {
   v1::RegisterRequest request;
   request.set_machine(options_.machine);
@@ -74,7 +81,8 @@ Status Registration::Register(std::stop_token stop) {
   request.set_boot_id(guard::BootId());
   request.set_agent_version(Version());
   request.add_api_versions("v1");
-  *request.mutable_facts() = options_.facts();
+  FactsNow now = options_.facts();
+  if (now.facts) *request.mutable_facts() = *std::move(now.facts);
   AddHeld(request.mutable_held());
   request.set_highest_epoch(runs_->highest_epoch());
   POOLMARK_ASSIGN_OR_RETURN(auto reply, rpc::Call(*stub_, &v1::AgentRegistryService::Stub::Register, request,
@@ -83,6 +91,7 @@ Status Registration::Register(std::stop_token stop) {
   if (reply.heartbeat_interval_ns() > 0) interval_ = Nanoseconds(reply.heartbeat_interval_ns());
   previous_sent_wall_ = previous_reply_wall_ = 0;
   register_again_ = false;
+  facts_due_ = !now.fresh;
   Log(LogLevel::kInfo, "registered", {{"machine", options_.machine}, {"cluster", reply.cluster_id()}});
   for (const std::string& job : reply.tear_down())
     runs_->TearDownAbandoned(job, "no controller owns the job any more");
@@ -134,8 +143,9 @@ void Registration::Loop(std::stop_token stop) {
   };
   Nanoseconds pause = options_.first_pause;
   std::string last_error;
+  AwaitFacts(stop);
   while (!stop.stop_requested()) {
-    if (PermitsOther()) register_again_ = true;
+    if (PermitsOther() || (facts_due_ && options_.facts().fresh)) register_again_ = true;
     Status status = Connected();
     if (status.ok()) status = register_again_ ? Register(stop) : Beat(stop);
     Nanoseconds next = interval_;

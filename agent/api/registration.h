@@ -1,9 +1,11 @@
 // Tells the controller that this machine is here: Register, then a heartbeat every two seconds or so, whose
-// reply is the only renewal of a lease. Reconnects by itself with growing pauses and jitter, so that a
-// thousand agents do not come back at once. One thread. Thread-safe.
+// reply is the only renewal of a lease. Facts that take long are told when they are there. Reconnects by
+// itself with growing pauses and jitter, so that a thousand agents do not come back at once. One thread.
+// Thread-safe.
 #pragma once
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -16,10 +18,15 @@ namespace poolmark::agent {
 
 class Registration {
  public:
+  struct FactsNow {
+    std::optional<v1::Facts> facts;  // absent: not read yet
+    bool fresh = false;              // false: a reading runs
+  };
   struct Options {
     std::string machine;
-    std::string advertise;  // where the controller can dial us
-    std::function<v1::Facts()> facts;
+    std::string advertise;            // where the controller can dial us
+    std::function<FactsNow()> facts;  // at once: the loop must not stand still while tools are asked
+    Nanoseconds await_facts = std::chrono::seconds(2);  // at the start; then it registers without them
     std::string allow_file;  // a change of it is told at once: plans go by what the machine permits
     Nanoseconds first_pause = std::chrono::milliseconds(200);  // of the back-off
     Nanoseconds longest_pause = std::chrono::seconds(10);
@@ -42,6 +49,7 @@ class Registration {
   Status Register(std::stop_token stop);
   Status Beat(std::stop_token stop);
   bool PermitsOther();  // since the last call
+  void AwaitFacts(std::stop_token stop);
   void AddHeld(google::protobuf::RepeatedPtrField<v1::HeldJob>* list);
   bool Pause(std::stop_token stop, Nanoseconds duration);
 
@@ -55,6 +63,7 @@ class Registration {
   int64_t previous_sent_wall_ = 0;
   int64_t previous_reply_wall_ = 0;
   bool register_again_ = true;
+  bool facts_due_ = false;  // what was told was old, or nothing
   std::string allow_stamp_;
   mutable std::mutex mutex_;  // guards what follows
   std::set<std::string> revoked_;

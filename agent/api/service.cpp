@@ -9,10 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "agent/api/beneath.h"
 #include "agent/api/convert.h"
+#include "agent/facts/wary_spawner.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
+#include "common/rpc/rules.h"
 #include "common/rpc/status.h"
 
 namespace poolmark::agent {
@@ -20,6 +22,11 @@ namespace {
 
 using guard::Record;
 using rpc::ToGrpc;
+
+constexpr Nanoseconds kFactsAge = std::chrono::minutes(1);  // older ones are read anew where they are told
+// A call may come in the middle of a reading and wait for the next. That a tool hangs is for the checks to
+// say, by its name; a deadline would only say that this machine is slow.
+static_assert(rpc::Deadline("AgentService/GetFacts") > 2 * kLongestReading);
 
 // Digests of executables are kept: engines are gigabytes, and are started again and again.
 std::string DigestOf(const std::string& path) {
@@ -49,7 +56,13 @@ AgentService::AgentService(Runs* runs, rpc::Streams* streams, Secrets secrets)
       spawner_(MakeSpawner()),
       guard_spawner_([runs] { return runs->Current(); }),
       line_rate_(&guard_spawner_, MakeFactsContext()),
-      client_(http::MakeClient()) {
+      client_(http::MakeClient()),
+      facts_([this](std::stop_token stop) {
+        WarySpawner spawner(spawner_.get(), std::move(stop));
+        FactsContext context = MakeFactsContext();
+        context.spawner = &spawner;
+        return ReadFacts(context);
+      }) {
   // Read before any engine says one, also after a restart between an engine's start and its answer.
   (void)secrets_.AllValues();
   // By its lease or with its guard, too: nobody asks for the end of the sampling then.
@@ -79,21 +92,27 @@ FactsContext AgentService::MakeFactsContext() {
   return context;
 }
 
-v1::Facts AgentService::Facts(bool refresh) {
-  std::lock_guard lock(facts_mutex_);
-  Nanoseconds now = RealClock().Steady();
-  if (refresh || facts_at_.count() == 0 || now - facts_at_ >= std::chrono::minutes(1)) {
-    facts_ = ReadFacts(MakeFactsContext());
-    facts_at_ = now;
-  }
+void AgentService::AddAllowed(v1::Facts* facts) {
   // An edit counts at once, as it does for starts. A list that cannot be read permits nothing.
-  FillAllowed(process::AllowList::Load(runs_->config().allow_file).value_or(process::AllowList()), &facts_);
-  return facts_;
+  FillAllowed(process::AllowList::Load(runs_->config().allow_file).value_or(process::AllowList()), facts);
 }
 
-grpc::Status AgentService::GetFacts(grpc::ServerContext*, const v1::GetFactsRequest* request,
+Registration::FactsNow AgentService::FactsNow() {
+  FactsKeeper::Known known = facts_.Last();
+  Registration::FactsNow now{std::move(known.facts), known.facts && known.age < kFactsAge};
+  if (!now.fresh) facts_.Ask();
+  if (now.facts) AddAllowed(&*now.facts);
+  return now;
+}
+
+grpc::Status AgentService::GetFacts(grpc::ServerContext* context, const v1::GetFactsRequest* request,
                                     v1::GetFactsResponse* response) {
-  *response->mutable_facts() = Facts(request->refresh());
+  FactsKeeper::Known known = facts_.Last();
+  if (request->refresh() || !known.facts || known.age >= kFactsAge)
+    known.facts = facts_.Fresh([context] { return context->IsCancelled(); });
+  if (!known.facts) return grpc::Status::CANCELLED;
+  AddAllowed(&*known.facts);
+  *response->mutable_facts() = *std::move(known.facts);
   return grpc::Status::OK;
 }
 

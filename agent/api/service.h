@@ -6,7 +6,9 @@
 #include <memory>
 #include <mutex>
 
+#include "agent/api/facts_keeper.h"
 #include "agent/api/guard_spawner.h"
+#include "agent/api/registration.h"
 #include "agent/api/runs.h"
 #include "agent/checks/line_rate.h"
 #include "agent/facts/command.h"
@@ -62,14 +64,15 @@ class AgentService final : public AgentServiceBase {
   grpc::ServerWriteReactor<v1::FetchFileResponse>* FetchFile(grpc::CallbackServerContext*,
                                                              const v1::FetchFileRequest*) override;
 
-  // The machine's facts, at most a minute old unless `refresh`.
-  v1::Facts Facts(bool refresh);
+  // What is known of the machine's facts, for registrations; never waits. Has them read when they are old.
+  Registration::FactsNow FactsNow();
   // Takes up what an earlier agent began: readiness of processes that were still starting. What measured for
   // it is ended; the controller asks for it again.
   void Resume();
 
  private:
   FactsContext MakeFactsContext();
+  void AddAllowed(v1::Facts* facts);
   Status StartOne(const v1::StartProcessRequest& request, v1::StartProcessResponse* response);
   Status MakeDirectories(ActiveRun& run, const v1::ProcessSpec& spec);
   // Does this machine let the job use this (CheckPlan.executables), and is it here?
@@ -101,9 +104,7 @@ class AgentService final : public AgentServiceBase {
   std::shared_ptr<Sampler> sampler_;
   std::string sampling_run_;
   std::string sampling_request_;
-  std::mutex facts_mutex_;  // guards what follows; held while the facts are read
-  v1::Facts facts_;
-  Nanoseconds facts_at_{0};
+  FactsKeeper facts_;  // its thread uses what is above
 };
 
 }  // namespace poolmark::agent

@@ -7,6 +7,7 @@
 #include "agent/api/convert.h"
 #include "agent/api/service.h"
 #include "agent/checks/checks.h"
+#include "agent/facts/wary_spawner.h"
 #include "agent/guard/container_client.h"
 #include "common/rpc/status.h"
 
@@ -85,6 +86,8 @@ grpc::ServerWriteReactor<v1::RunChecksResponse>* AgentService::RunChecks(
         CheckContext checks;
         checks.machine = runs_->config().machine;
         checks.facts = MakeFactsContext();
+        WarySpawner spawner(spawner_.get(), out.stop_token());
+        checks.facts.spawner = &spawner;
         checks.executable_allowed = [this, run](const std::string& wanted) { return MayUse(*run, wanted); };
         checks.secret = [this](const std::string& name) { return secrets_.Get(name); };
         checks.secret_given = [this](const std::string& secret, const std::string& program) -> Status {

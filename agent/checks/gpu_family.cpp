@@ -7,6 +7,21 @@
 #include "common/base/units.h"
 
 namespace poolmark::agent {
+namespace {
+
+std::string HintOf(const GpuTool& tool) {
+  const bool nvidia = tool.vendor == "nvidia";
+  if (tool.hangs) {
+    return nvidia ? "look for Xid errors in the kernel's log (dmesg): a GPU that fell off the bus hangs its "
+                    "tool; "
+                    "where it is only slow, turn persistence mode on (nvidia-smi -pm 1)"
+                  : "look for errors of amdgpu in the kernel's log (dmesg)";
+  }
+  return nvidia ? "load the NVIDIA driver; 'nvidia-smi' must list the GPUs"
+                : "load the amdgpu driver; 'amd-smi static' must list the GPUs";
+}
+
+}  // namespace
 
 Finding CheckGpuFamily(const v1::CheckPlan& plan, const CheckContext& context) {
   if (!plan.need_gpus()) return Skipped("the plan uses no GPUs here");
@@ -25,8 +40,7 @@ Finding CheckGpuFamily(const v1::CheckPlan& plan, const CheckContext& context) {
     if (!tool.failure.empty()) {
       finding.outcome = v1::OUTCOME_FAIL;
       finding.observed = absl::StrCat(tool.name, " does not answer: ", tool.failure);
-      finding.hint = tool.vendor == "nvidia" ? "load the NVIDIA driver; 'nvidia-smi' must list the GPUs"
-                                             : "load the amdgpu driver; 'amd-smi static' must list the GPUs";
+      finding.hint = HintOf(tool);
       return finding;
     }
     for (const GpuInfo& gpu : tool.gpus) {

@@ -37,7 +37,8 @@ Finding CheckTools(const v1::CheckPlan& plan, const CheckContext& context) {
       continue;
     }
     found.push_back(absl::StrCat(name, " ", tool.version().empty() ? "(version unknown)" : tool.version()));
-    AddLine(&finding.evidence, absl::StrCat(tool.path(), " sha256 ", tool.sha256()));
+    AddLine(&finding.evidence, absl::StrCat(tool.path(), " sha256 ", tool.sha256(),
+                                            tool.note().empty() ? "" : "; ", tool.note()));
   }
   finding.observed = Shorten(found, 20);
   if (missing.empty()) return finding;

@@ -14,11 +14,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/files.h"
 #include "common/base/json.h"
+#include "common/base/time_format.h"
 
 namespace poolmark::agent {
 namespace {
@@ -65,10 +67,39 @@ Result<Pipe> MakePipe() {
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
 
+// What a process in uninterruptible sleep takes to end after SIGKILL is the driver's affair.
+constexpr Nanoseconds kKilledWithin = std::chrono::seconds(3);
+
+// Children that SIGKILL did not end, until they do. Thread-safe.
+class Abandoned {
+ public:
+  void Add(const std::string& name, int pid) {
+    std::lock_guard lock(mutex_);
+    pids_.emplace(pid, name);
+  }
+  // One of this tool that is still there.
+  std::optional<int> Find(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(pids_, [](const auto& entry) { return ::waitpid(entry.first, nullptr, WNOHANG) != 0; });
+    for (const auto& [pid, tool] : pids_) {
+      if (tool == name) return pid;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::string> pids_;
+};
+Abandoned& LeftBehind() {
+  static Abandoned abandoned;
+  return abandoned;
+}
+
 class PosixChild final : public Child {
  public:
-  PosixChild(int pid, Fd out, Fd err, size_t limit)
-      : pid_(pid), out_(std::move(out)), err_(std::move(err)), limit_(limit) {
+  PosixChild(std::string name, int pid, Fd out, Fd err, size_t limit)
+      : name_(std::move(name)), pid_(pid), out_(std::move(out)), err_(std::move(err)), limit_(limit) {
     pidfd_ = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   }
   ~PosixChild() override { Stop(Nanoseconds(0)); }
@@ -111,9 +142,9 @@ class PosixChild final : public Child {
     }
     if (!ended_) {
       ::kill(-pid_, SIGKILL);
-      Drain();
-      Reap();
+      Wait(kKilledWithin);
     }
+    if (!ended_) Abandon();
     return output_;
   }
 
@@ -138,6 +169,12 @@ class PosixChild final : public Child {
       if (static_cast<size_t>(got) > room) output_.truncated = true;
     }
   }
+  void Abandon() {
+    LeftBehind().Add(name_, pid_);
+    out_.Close();
+    err_.Close();
+    ended_ = true;
+  }
   void Reap() {
     ::kill(-pid_, SIGKILL);
     int status = 0;
@@ -151,6 +188,7 @@ class PosixChild final : public Child {
     ended_ = true;
   }
 
+  std::string name_;
   int pid_;
   Fd out_, err_, pidfd_;
   size_t limit_;
@@ -165,6 +203,13 @@ class PosixSpawner final : public Spawner {
     const auto executable = FindExecutable(command.argv[0]);
     if (!executable)
       return NotFound(command.argv[0], "no such executable in PATH", "install it on this machine");
+    if (const auto hung = LeftBehind().Find(command.argv[0])) {
+      return ToStatus(Error{absl::StatusCode::kDeadlineExceeded, "tool_hangs", command.argv[0],
+                            absl::StrCat("process ", *hung,
+                                         " of it, started earlier, hangs and cannot be killed: it is not "
+                                         "started again"),
+                            "look at the kernel's log (dmesg); such a process ends with a reboot only"});
+    }
     POOLMARK_ASSIGN_OR_RETURN(Pipe out, MakePipe());
     POOLMARK_ASSIGN_OR_RETURN(Pipe err, MakePipe());
 
@@ -198,7 +243,7 @@ class PosixSpawner final : public Spawner {
     posix_spawnattr_destroy(&attributes);
     if (error != 0)
       return Unavailable(*executable, absl::StrCat("cannot be started: ", std::strerror(error)));
-    return std::make_unique<PosixChild>(pid, std::move(out.read), std::move(err.read),
+    return std::make_unique<PosixChild>(command.argv[0], pid, std::move(out.read), std::move(err.read),
                                         command.max_output_bytes);
   }
 };
@@ -224,13 +269,17 @@ Result<CommandOutput> RunCommand(Spawner& spawner, const Command& command, Nanos
   const bool ended = child->Wait(timeout);
   CommandOutput output = child->Stop(ended ? Nanoseconds(0) : std::chrono::milliseconds(500));
   output.timed_out = !ended;
+  output.limit = timeout;
   return output;
 }
 
 std::string Describe(const Command& command, const CommandOutput& output) {
   std::string what;
   if (output.timed_out) {
-    what = "did not end in time and was stopped";
+    what = absl::StrCat(
+        "did not end ",
+        output.limit.count() > 0 ? absl::StrCat("within ", FormatDuration(output.limit)) : "in time",
+        " and was stopped");
   } else if (output.exit_code) {
     what = absl::StrCat("exited with ", *output.exit_code);
   } else {

@@ -1,7 +1,8 @@
 // Runs a vendor tool (nvidia-smi, iperf3, ipmitool ...) as a child of the agent, with bounded output, a time
 // limit and no shell. Not for the processes of a job: those belong to the guard. A child is always ended and
-// reaped, on every path, together with its process group. Spawners are thread-safe; a Child belongs to one
-// thread.
+// reaped, on every path, together with its process group. One that even SIGKILL does not end (it hangs in a
+// driver) is left to itself after a few seconds, and its tool is not started again while it is there.
+// Spawners are thread-safe; a Child belongs to one thread.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -25,6 +26,7 @@ struct CommandOutput {
   std::optional<int> exit_code;  // absent: ended by a signal
   std::optional<int> exit_signal;
   bool timed_out = false;  // ended by us at the time limit
+  Nanoseconds limit{0};    // which it was; 0: not told
   bool truncated = false;
   std::string out;
   std::string err;
@@ -48,7 +50,8 @@ class Child {
 class Spawner {
  public:
   virtual ~Spawner() = default;
-  // NOT_FOUND when there is no such executable, UNAVAILABLE when it cannot be started.
+  // NOT_FOUND when there is no such executable, UNAVAILABLE when it cannot be started, DEADLINE_EXCEEDED
+  // when it is not started because it hangs.
   virtual Result<std::unique_ptr<Child>> Start(const Command& command) = 0;
 };
 

@@ -1,6 +1,6 @@
 // The machine's facts, read from the files below a root directory and from vendor tools. Readers are small
 // functions, one file per fact; this is the one that fills the message. Reads only; takes well under a second
-// without GPU tools. Thread-safe.
+// without GPU tools, and with a WarySpawner never longer than kLongestReading. Thread-safe.
 #pragma once
 #include <functional>
 #include <map>
@@ -11,6 +11,9 @@
 #include "poolmark/v1/agent.pb.h"
 
 namespace poolmark::agent {
+
+// Vendor tools that all hang: a WarySpawner's minute, the last tool's own limit, and their ends.
+inline constexpr Nanoseconds kLongestReading = std::chrono::seconds(110);
 
 struct FactsContext {
   std::string root = "/";                // tests give a fixture tree

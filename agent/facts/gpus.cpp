@@ -283,9 +283,11 @@ std::optional<GpuTool> Ask(Spawner& spawner, const std::string& vendor, const Co
   if (!output.ok()) {
     if (output.status().code() == absl::StatusCode::kNotFound) return std::nullopt;
     tool.failure = std::string(output.status().message());
+    tool.hangs = output.status().code() == absl::StatusCode::kDeadlineExceeded;
     return tool;
   }
   if (!output->ok()) {
+    tool.hangs = output->timed_out;
     tool.failure = Describe(command, *output);
     return tool;
   }

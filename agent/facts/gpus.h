@@ -40,6 +40,7 @@ struct GpuTool {
   std::string version;  // of the driver or the tool, as it prints it; "" unknown
   std::vector<GpuInfo> gpus;
   std::string failure;  // the tool is there and did not answer: why
+  bool hangs = false;   // of a failure: it did not end in time
 };
 
 const Command& NvidiaSmiQuery();

@@ -105,6 +105,10 @@ ToolInfo LookUpTool(const std::string& name, Spawner* spawner, const std::string
     tool.note = std::string(output.status().message());
     return tool;
   }
+  if (output->timed_out) {
+    tool.note = Describe(command, *output);
+    return tool;
+  }
   tool.version = ParseToolVersion(output->out.empty() ? output->err : output->out);
   if (tool.version.empty()) tool.note = "prints no version";
   return tool;

@@ -66,7 +66,7 @@ Status Store::SaveRegistration(const v1::RegisterRequest& registration) {
     const bool readable = old.ParseFromString(find.TextAt(0));
     if (readable && Durable(old) == Durable(registration)) return absl::OkStatus();
     // What a job uses is not free now: a plan made again after a restart needs what was free at its lock.
-    if (readable && !find.TextAt(1).empty()) *kept.mutable_facts() = old.facts();
+    if (readable && old.has_facts() && !find.TextAt(1).empty()) *kept.mutable_facts() = old.facts();
   }
   kept.clear_held();
   kept.clear_highest_epoch();

@@ -135,8 +135,15 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
       return ToStatus(Error{absl::StatusCode::kPermissionDenied, "revoked", request.machine(),
                             "this machine was revoked", "clear it and enrol it again with a new token"});
     }
+    // An agent whose tools take long beats before it has read its facts: those of before count until then,
+    // but not past a reboot.
+    if (!itself.has_facts() && found != machines_.end()) {
+      const v1::RegisterRequest& before = found->second.stored.registration;
+      const bool same = before.boot_id() == request.boot_id() || !found->second.stored.job_id.empty();
+      if (before.has_facts() && same) *itself.mutable_facts() = before.facts();
+    }
   }
-  POOLMARK_RETURN_IF_ERROR(store_->SaveRegistration(request));
+  POOLMARK_RETURN_IF_ERROR(store_->SaveRegistration(itself));
   {
     std::lock_guard lock(mutex_);
     Entry& entry = machines_[request.machine()];
@@ -144,14 +151,19 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
       entry.stored.name = request.machine();
       entry.stored.state = v1::MACHINE_STATE_READY;
     }
+    const bool same_boot = entry.boot_id == request.boot_id();
     entry.stored.registration = std::move(itself);
     if (!entry.boot_id.empty() && entry.boot_id != request.boot_id()) {
       Log(LogLevel::kWarning, "machine.rebooted", {{"machine", request.machine()}});
       entry.clock.Forget();
     }
     if (entry.stored.job_id.empty()) {
-      entry.facts = request.facts();
-    } else if (entry.facts) {
+      if (request.has_facts()) {
+        entry.facts = request.facts();
+      } else if (!same_boot) {
+        entry.facts.reset();
+      }
+    } else if (entry.facts && request.has_facts()) {
       // What is free is not to be seen while a job uses it; what the machine permits is.
       *entry.facts->mutable_executables() = request.facts().executables();
       *entry.facts->mutable_secrets() = request.facts().secrets();

@@ -20,9 +20,10 @@ v1::Machine Registry::Describe(const Entry& entry, bool with_facts) const {
     machine.set_clock_uncertainty_ns(reading->uncertainty.count());
   }
   const v1::Facts& facts = entry.facts ? *entry.facts : entry.stored.registration.facts();
+  const bool facts_known = entry.facts || entry.stored.registration.has_facts();
   machine.set_gpus(static_cast<uint32_t>(facts.gpus_size()));
   if (facts.gpus_size() > 0) machine.set_gpu_model(facts.gpus(0).model());
-  if (with_facts) *machine.mutable_facts() = facts;
+  if (with_facts && facts_known) *machine.mutable_facts() = facts;
   v1::MachineState state = entry.stored.state;
   const bool lost = entry.lost || (!entry.registered && silence > timing_.lease);
   const bool silent = lost || !entry.registered || silence > timing_.suspect;
@@ -32,6 +33,9 @@ v1::Machine Registry::Describe(const Entry& entry, bool with_facts) const {
     if (silent) {
       state = lost ? v1::MACHINE_STATE_LOST : v1::MACHINE_STATE_SUSPECT;
       machine.set_reason(since);
+    } else if (!facts_known) {
+      state = v1::MACHINE_STATE_SUSPECT;
+      machine.set_reason("its agent is still reading what the machine has; a vendor tool there is slow");
     } else if (!entry.stored.job_id.empty()) {
       state = v1::MACHINE_STATE_BUSY;
     }

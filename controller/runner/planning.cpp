@@ -35,7 +35,8 @@ MachineFacts FactsOf(const v1::Machine& machine, const std::string& job_id) {
     case v1::MACHINE_STATE_READY:
     case v1::MACHINE_STATE_BUSY:
     case v1::MACHINE_STATE_SUSPECT:
-      return facts;
+      if (machine.has_facts()) return facts;
+      break;
     default:
       break;
   }

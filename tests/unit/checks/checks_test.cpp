@@ -135,6 +135,14 @@ TEST_CASE("gpu_family: one model, answered by its tool", "[C7][J4]") {
   dead.spawner.Add("nvidia-smi", "", 9, "couldn't communicate with the NVIDIA driver");
   CHECK(Has(dead.Run("gpu_family").observed(), "exited with 9"));
 
+  Machine hung("nvidia-connectx");
+  hung.plan.set_need_gpus(true);
+  hung.spawner.Add("nvidia-smi", "", 0, "", "", true);
+  result = hung.Run("gpu_family");
+  CHECK(result.outcome() == v1::OUTCOME_FAIL);
+  CHECK(Has(result.observed(), "nvidia-smi did not end within 30s"));
+  CHECK(Has(result.hint(), "Xid"));
+
   Machine amd("amd-bnxt");
   amd.plan.set_need_gpus(true);
   amd.plan.set_gpu_model("AMD Instinct MI300X");

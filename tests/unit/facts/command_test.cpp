@@ -1,7 +1,10 @@
 #include "agent/facts/command.h"
 
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -9,6 +12,7 @@
 
 #include "common/base/files.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/waiting.h"
 
 using namespace poolmark;
 using namespace poolmark::agent;
@@ -102,6 +106,47 @@ TEST_CASE("destroying a child ends it") {
   }
   CHECK(::kill(pid, 0) == -1);
   CHECK(errno == ESRCH);
+}
+
+TEST_CASE("a child that SIGKILL does not end keeps nobody, and its tool is not started again meanwhile") {
+  // What hangs in a driver cannot be made here. To its parent, a child that another process traces looks the
+  // same: it is killed, and stays until the tracer lets it go.
+  test::TempDir dir;
+  REQUIRE(AtomicWriteFile(dir / "hangs", "#!/bin/sh\nexec sleep 1000\n", 0755).ok());
+  const Command command{{dir / "hangs"}, {}};
+  const auto spawner = MakeSpawner();
+  auto child = spawner->Start(command);
+  REQUIRE(child.ok());
+  const int pid = (*child)->pid();
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const int tracer = ::fork();
+  if (tracer == 0) {
+    const char seized = ::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) == 0 ? 'y' : 'n';
+    (void)!::write(ready[1], &seized, 1);
+    for (;;) ::pause();
+  }
+  char seized = '?';
+  REQUIRE(::read(ready[0], &seized, 1) == 1);
+  ::close(ready[0]);
+  ::close(ready[1]);
+  if (seized == 'y') {
+    CHECK_FALSE((*child)->Wait(10ms));
+    (*child)->Stop(0s);
+    CHECK((*child)->ended());
+    const auto again = spawner->Start(command);
+    CHECK(again.status().code() == absl::StatusCode::kDeadlineExceeded);
+    CHECK(std::string(again.status().message()).find(std::to_string(pid)) != std::string::npos);
+    CHECK(RunCommand(*spawner, Shell("true"), 10s)->ok());  // others are
+  } else {
+    WARN("skipped: this machine does not let a test trace another process");
+  }
+  ::kill(tracer, SIGKILL);
+  ::waitpid(tracer, nullptr, 0);
+  // Gone at last: reaped, and started again.
+  if (seized == 'y') CHECK(test::WaitFor([&] { return spawner->Start(command).ok(); }));
+  child->reset();
+  CHECK(::kill(pid, 0) == -1);
 }
 
 TEST_CASE("executables are found in absolute directories of the path only") {

@@ -147,5 +147,6 @@ TEST_CASE("vendor tools are asked in turn; a tool that fails says why", "[C7]") 
   hanging.Add("nvidia-smi", "", 0, "", "", true);
   tools = ReadGpus(hanging, Root("vm"), std::chrono::milliseconds(1));
   REQUIRE(tools.size() == 1);
-  CHECK(tools[0].failure.find("did not end in time") != std::string::npos);
+  CHECK(tools[0].failure.find("did not end within 1ms") != std::string::npos);
+  CHECK(tools[0].hangs);
 }

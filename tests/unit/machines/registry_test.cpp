@@ -35,6 +35,7 @@ struct Fixture {
     request.set_address("127.0.0.1:7000");
     request.set_boot_id("boot-1");
     request.add_api_versions("v1");
+    request.mutable_facts()->set_cpus(64);
     return request;
   }
   v1::HeartbeatResponse Beat(const std::string& name, const std::string& job = "", uint64_t epoch = 0) {
@@ -386,6 +387,45 @@ TEST_CASE("an agent of another API is refused with what to do") {
   auto refused = f.registry->Register(registration);
   REQUIRE_FALSE(refused.ok());
   CHECK(std::string(refused.status().message()).find("does not speak API v1") != std::string::npos);
+}
+
+TEST_CASE("an agent that beats before it has read its facts: those of before count, but not past a reboot",
+          "[L1]") {
+  Fixture f;
+  v1::RegisterRequest early = f.Registration("n1");
+  early.clear_facts();
+  REQUIRE(f.registry->Register(early).ok());
+  // It lives, and nothing can be planned on it: no GPUs is not what it said.
+  CHECK(f.State("n1") == v1::MACHINE_STATE_SUSPECT);
+  CHECK(f.registry->Get("n1")->reason().find("still reading") != std::string::npos);
+  CHECK_FALSE(f.registry->Get("n1")->has_facts());
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_READY);
+
+  // Its agent is started again, and its vendor tool is slow.
+  REQUIRE(f.registry->Register(early).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_READY);
+  CHECK(f.registry->Get("n1")->facts().cpus() == 64);
+  CHECK(f.store->Machines()->front().registration.facts().cpus() == 64);
+
+  early.set_boot_id("boot-2");
+  REQUIRE(f.registry->Register(early).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_SUSPECT);
+  CHECK_FALSE(f.registry->Get("n1")->has_facts());
+  CHECK_FALSE(f.store->Machines()->front().registration.has_facts());
+}
+
+TEST_CASE("facts of a machine that a job holds stay, whatever its agent has read yet") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  f.LockedJob("n1");
+  v1::RegisterRequest early = f.Registration("n1");
+  early.clear_facts();
+  early.set_boot_id("boot-2");
+  REQUIRE(f.registry->Register(early).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_BUSY);
+  CHECK(f.registry->Get("n1")->facts().cpus() == 64);
+  CHECK(f.store->Machines()->front().registration.facts().cpus() == 64);
 }
 
 }  // namespace
