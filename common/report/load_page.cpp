@@ -6,6 +6,7 @@
 #include "common/report/html.h"
 #include "common/report/load_report.h"
 #include "common/report/sections.h"
+#include "common/report/workloads.h"
 
 namespace poolmark::report {
 namespace {
@@ -201,9 +202,10 @@ std::string LoadPage(const LoadReport& report) {
     sections.emplace_back(id, name);
     body += "<section id=\"" + id + "\"><h2>" + name + "</h2>\n" + content + "</section>\n";
   };
-  std::string results =
-      Cards(s) + Box("bad", "load.json does not follow from the records", Differences(report)) +
-      Box("warn", "Warnings", s.warnings) + Box(s.client_limited ? "bad" : "", "Notes", s.notes);
+  std::string results = Cards(s) + Box("warn", kScaledLoad, ReplayNotesOf(report)) +
+                        Box("bad", "load.json does not follow from the records", Differences(report)) +
+                        Box("warn", "Warnings", s.warnings) +
+                        Box(s.client_limited ? "bad" : "", "Notes", s.notes);
   if (!charts.empty()) {
     results += "<div class=\"charts\">";
     for (const Chart& chart : charts) results += ToHtml(chart);

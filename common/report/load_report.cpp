@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/json.h"
+#include "common/workload/stored_settings.h"
 
 namespace poolmark::report {
 namespace {
@@ -51,8 +52,17 @@ Result<LoadReport> ReadLoadReport(const std::string& directory) {
   return out;
 }
 
+std::vector<std::string> ReplayNotesOf(const LoadReport& report) {
+  const Json load = report.load.stored.value("load", Json::object());
+  const auto workload = load.find("workload");
+  if (workload == load.end() || !workload->is_object()) return {};
+  const auto spec = workload::ParseStored(*workload);
+  return spec.ok() ? workload::ReplayNotes(*spec) : std::vector<std::string>();
+}
+
 std::string LoadReportText(const LoadReport& report) {
   std::string out = load::SummaryText(report.load.summary);
+  for (const std::string& note : ReplayNotesOf(report)) out += "note: " + note + "\n";
   for (const load::Difference& one : report.load.differences)
     out +=
         "differs: load.json: " + one.path + " is " + one.stored + ", computed again " + one.computed + "\n";

@@ -31,6 +31,8 @@ Result<LoadReport> ReadLoadReport(const std::string& directory);
 // Percentile curves, throughput and outcomes over time, the timeline, goodput; without what has no data.
 std::vector<Chart> LoadCharts(const LoadReport& report);
 std::string LoadPage(const LoadReport& report);
+// In what the load is not what its workload's file recorded, a sentence each.
+std::vector<std::string> ReplayNotesOf(const LoadReport& report);
 std::string LoadReportText(const LoadReport& report);
 Result<std::string> LoadReportJson(const LoadReport& report);
 

@@ -121,7 +121,7 @@ std::vector<std::string> ReplayNotesOf(const JobWorkload& workload) {
 }
 
 std::string ReplayBox(const JobWorkload& workload) {
-  return Box("warn", "The load is scaled or cut", ReplayNotesOf(workload));
+  return Box("warn", kScaledLoad, ReplayNotesOf(workload));
 }
 
 std::string WorkloadsSection(const Recomputed& job) {

@@ -25,6 +25,8 @@ std::string StoredDirectory(const Recomputed& job, const results::RepeatFile& re
 // Where job.json says another token scale than the settings that were used.
 void CheckTokenScales(const results::JobFile& job, std::vector<Difference>* differences);
 
+// Over the sentences below.
+inline constexpr char kScaledLoad[] = "The load is scaled or cut";
 // For beside the figures of that workload: a sentence each, and the same as HTML.
 std::vector<std::string> ReplayNotesOf(const results::JobWorkload& workload);
 std::string ReplayBox(const results::JobWorkload& workload);

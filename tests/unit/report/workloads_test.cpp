@@ -6,9 +6,11 @@
 #include "common/base/digest.h"
 #include "common/base/files.h"
 #include "common/report/html.h"
+#include "common/report/load_report.h"
 #include "common/report/text.h"
 #include "common/results/sums.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/report/edited.h"
 #include "tests/unit/results/example.h"
 
 namespace poolmark::report {
@@ -106,6 +108,24 @@ TEST_CASE("the report says what the workload was, and beside the figures in what
                           "<th scope=\"row\">load levels</th><td>4 users</td><td>job file</td>"})
     CHECK_THAT(page, Catch::Contains(row));
   CHECK_THAT(page, Catch::Contains(std::string(64, 'a')));
+}
+
+TEST_CASE("a load without a job says in what it is not its file, too", "[M20][M21]") {
+  test::Edited example;
+  const std::string repeat = example.path() + "/points/base/code-c4/repeat_1";
+  for (const bool scaled : {false, true}) {
+    if (scaled)
+      example.Edit("points/base/code-c4/repeat_1/load.json",
+                   [](Json& json) { json["load"]["workload"] = *ParseJson(kScaled); });
+    const auto report = ReadLoadReport(repeat);
+    INFO(report.status().ToString());
+    REQUIRE(report.ok());
+    const std::string line = "Think times are 0.1 times those that were recorded.";
+    CHECK((LoadReportText(*report).find("note: " + line + "\n") != std::string::npos) == scaled);
+    const std::string page = LoadPage(*report);
+    CHECK((page.find(kScaledLoad) != std::string::npos) == scaled);
+    CHECK((page.find("<li>" + line) != std::string::npos) == scaled);
+  }
 }
 
 TEST_CASE("a token scale that job.json tells wrongly is found, and the one that was used is shown",
