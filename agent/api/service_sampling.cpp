@@ -105,7 +105,10 @@ grpc::Status AgentService::StartSampling(grpc::ServerContext*, const v1::StartSa
     return alive != nullptr ? ProcessesOf(*alive) : std::vector<EngineProcess>();
   };
   options.secret = [this](const std::string& secret) { return secrets_.Get(secret); };
-  options.exporters_file = runs_->config().exporters_file;
+  options.exporters_file = config.exporters_file;
+  // It says what this agent starts: nobody else may be able to write it.
+  if (!config.exporters_file.empty())
+    options.exporters_refused = std::string(process::CheckTrustedFile(config.exporters_file).message());
   auto started = Sampler::Start(std::move(options));
   if (!started.ok()) return rpc::ToGrpc(started.status());
   // One that ended meanwhile has been told of already, and nobody would end this sampler.

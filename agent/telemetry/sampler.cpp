@@ -169,7 +169,9 @@ Status SamplerImpl::AddBmc(const v1::ScrapeTarget& target, Nanoseconds interval)
 
 void SamplerImpl::AddExporters(bool* node_covered, bool* gpus_covered) {
   if (options_.exporters_file.empty()) return;
-  const auto text = ReadFile(options_.exporters_file, 1u << 20);
+  const auto text = options_.exporters_refused.empty()
+                        ? ReadFile(options_.exporters_file, 1u << 20)
+                        : Result<std::string>(Precondition("", options_.exporters_refused));
   const auto specs = text.ok() ? ReadExporters(*text, options_.exporters_file)
                                : Result<std::vector<ExporterSpec>>(text.status());
   if (!specs.ok()) {

@@ -51,6 +51,7 @@ struct SamplerOptions {
   std::function<std::vector<EngineProcess>()> engines;                 // null: none
   std::function<Result<std::string>(const std::string& name)> secret;  // null: no logins
   std::string exporters_file;            // deploy/exporters.yaml; empty: own readers only
+  std::string exporters_refused;         // why that file is not believed; empty: it is
   std::vector<std::string> gpu_vendors;  // "nvidia", "amd"; empty: those whose tool is installed
 };
 

@@ -1,5 +1,6 @@
 // Exporters live for the pool only: whatever ends it, and whatever becomes of the agent that started them.
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <future>
@@ -129,6 +130,25 @@ TEST_CASE("an exporter stands in the run's ledger and ends with its tear-down, w
   CHECK(listed == 1);
   CHECK_FALSE(ProcessExists(pid));
   CHECK(fixture.Sockets() == 0);
+}
+
+TEST_CASE("an exporters file that others can write starts nothing, and the manifest says so", "[F15][live]") {
+  ExporterFixture fixture;
+  REQUIRE(chmod(fixture.exporters_file.c_str(), 0666) == 0);
+  fixture.StartAgent();
+  REQUIRE(fixture.Acquire().ok());
+  v1::StartSamplingRequest start;
+  *start.mutable_lease() = fixture.Lease();
+  start.set_host(true);
+  auto started = rpc::Call(*fixture.stub, &v1::AgentService::Stub::StartSampling, start, 60s);
+  INFO(started.status());
+  REQUIRE(started.ok());
+  std::string notes;
+  for (const v1::Tool& tool : started->tools()) notes += tool.name() + ": " + tool.note() + "\n";
+  INFO(notes);
+  CHECK(notes.find("public exporters: none is used, ") != std::string::npos);
+  CHECK(fixture.Exporters().empty());
+  CHECK(AgentFixture::Clean(fixture.TearDown()));
 }
 
 TEST_CASE("kill -9 of the agent: the next one ends its exporters, and starts its own where asked",
