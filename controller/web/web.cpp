@@ -21,6 +21,8 @@ namespace poolmark::controller {
 namespace {
 
 constexpr double kLeastFreeDisk = 0.05;
+// It is renewed long before: by then every agent and user is about to be cut off.
+constexpr Nanoseconds kLeastCertificate = std::chrono::hours(24);
 constexpr uint32_t kJobsOfPage = 50;
 constexpr uint32_t kEventsOfAnswer = 500;
 constexpr size_t kMaxReportBytes = 256u << 20;
@@ -137,6 +139,15 @@ std::string Web::NotReady(double* commit_seconds) {
   if (environment.store->recovered())
     return absl::StrCat("the store was corrupt and began anew; the old file is ",
                         *environment.store->recovered());
+  ControllerFigures figures;
+  if (extra_) extra_(&figures);
+  const Nanoseconds now = environment.clock->Wall();
+  if (const auto end = figures.certificate_expires_seconds;
+      end && *end < static_cast<double>((now + kLeastCertificate).count()) / 1e9) {
+    const Nanoseconds wall(static_cast<int64_t>(*end * 1e9));
+    return absl::StrCat("the controller's certificate ", wall < now ? "ended" : "ends", " at ", IsoUtc(wall),
+                        " and was not renewed: see certificate.renewal_failed in its log");
+  }
   return "";
 }
 

@@ -20,8 +20,8 @@ namespace {
 constexpr char kHostile[] = "\"><script>alert(1)</script>";
 
 struct Served {
-  explicit Served(ControllerFixture* fixture) {
-    auto started = Web::Start("127.0.0.1:0", fixture->jobs.get(), nullptr);
+  explicit Served(ControllerFixture* fixture, std::function<void(ControllerFigures*)> extra = nullptr) {
+    auto started = Web::Start("127.0.0.1:0", fixture->jobs.get(), std::move(extra));
     INFO(started.status());
     REQUIRE(started.ok());
     web = std::move(*started);
@@ -56,6 +56,22 @@ v1::JobEvent Tick(int64_t wall_ns, const std::string& line) {
 }
 
 }  // namespace
+
+TEST_CASE("ready is who has a certificate for another day") {
+  ControllerFixture f;
+  std::atomic<double> hours{25};
+  Served served(&f, [&](ControllerFigures* figures) {
+    figures->certificate_expires_seconds =
+        static_cast<double>(RealClock().Wall().count()) / 1e9 + hours * 3600;
+  });
+  CHECK(served.Get("/readyz").status == 200);
+  hours = 23;
+  CHECK(served.Get("/readyz").status == 503);
+  CHECK(served.Get("/readyz").body.find("the controller's certificate ends at ") == 0);
+  CHECK(served.Get("/healthz").status == 200);
+  hours = -1;
+  CHECK(served.Get("/readyz").body.find("the controller's certificate ended at ") == 0);
+}
 
 TEST_CASE("pages of jobs, machines and reports, with their JSON") {
   ControllerFixture f;
