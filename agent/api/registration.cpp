@@ -80,6 +80,7 @@ Status Registration::Register(std::stop_token stop) {
   request.set_address(options_.advertise);
   request.set_boot_id(guard::BootId());
   request.set_agent_version(Version());
+  request.set_agent_id(runs_->agent_id());
   request.add_api_versions("v1");
   FactsNow now = options_.facts();
   if (now.facts) *request.mutable_facts() = *std::move(now.facts);
@@ -103,6 +104,7 @@ Status Registration::Beat(std::stop_token stop) {
   request.set_machine(options_.machine);
   request.set_boot_id(guard::BootId());
   request.set_controller_epoch(controller_epoch_);
+  request.set_agent_id(runs_->agent_id());
   auto run = runs_->Current();
   if (run != nullptr) {
     request.mutable_lease()->set_job_id(run->info().job);

@@ -75,6 +75,7 @@ Status Runs::Open() {
   POOLMARK_RETURN_IF_ERROR(MakeDirs(config_.state_dir, 0700));
   POOLMARK_RETURN_IF_ERROR(MakeDirs(JoinPath(config_.state_dir, "runs"), 0700));
   POOLMARK_RETURN_IF_ERROR(MakeDirs(config_.work_dir, 0755));
+  POOLMARK_RETURN_IF_ERROR(KnowAgentId());
   std::string path = JoinPath(config_.state_dir, "lease.json");
   if (FileExists(path)) {
     auto text = ReadFile(path, 65536);
@@ -113,6 +114,14 @@ Status Runs::Open() {
   }
   janitor_ = std::jthread([this](std::stop_token stop) { Janitor(stop); });
   return absl::OkStatus();
+}
+
+Status Runs::KnowAgentId() {
+  const std::string path = JoinPath(config_.state_dir, "agent_id");
+  if (auto kept = ReadFile(path, 4096); kept.ok()) agent_id_ = kept->substr(0, kept->find('\n'));
+  if (!agent_id_.empty()) return absl::OkStatus();
+  agent_id_ = RandomHex(16);
+  return AtomicWriteFile(path, agent_id_ + "\n", 0600);
 }
 
 Status Runs::Adopt(const RunInfo& info) {

@@ -2,6 +2,7 @@
 // whose ledgers lie on disk. Survives restarts of the agent: it begins by reading every ledger, attaches to
 // guards that live and sends a new guard to clean up after those that do not. Thread-safe.
 //
+//   <state_dir>/agent_id                   tells these ledgers from those of another agent of this name
 //   <state_dir>/lease.json                 the highest epoch ever granted, written before it is told
 //   <state_dir>/runs/<run>/ledger, guard.sock, guard.log, logs/, specs/, acknowledged
 #pragma once
@@ -80,6 +81,8 @@ class Runs {
   void Acknowledge(const RunInfo& info);
   // Waits until a run's guard has ended; false: still there after `limit`.
   bool WaitEnded(const std::string& run, Nanoseconds limit);
+  // Of the state directory; the same after each start.
+  const std::string& agent_id() const { return agent_id_; }
   // "cgroup2" or "subreaper": what guards on this machine use.
   std::string containment() const;
   const AgentConfig& config() const { return config_; }
@@ -87,6 +90,7 @@ class Runs {
   std::optional<unsigned> gid() const { return gid_; }
 
  private:
+  Status KnowAgentId();
   Status PersistEpoch(const std::string& job, uint64_t epoch);
   Status Adopt(const RunInfo& info);
   // Whether the job had a lease with this epoch, or a higher one, that has ended.
@@ -105,6 +109,7 @@ class Runs {
   const AgentConfig config_;
   const std::optional<unsigned> uid_;
   const std::optional<unsigned> gid_;
+  std::string agent_id_;   // set by Open
   std::mutex told_mutex_;  // guards told_, also while it is called; taken alone
   std::function<void(const std::string& run)> told_;
   std::mutex acquire_mutex_;  // one Acquire at a time; taken before mutex_

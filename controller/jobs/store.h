@@ -56,6 +56,7 @@ struct StoredMachine {
   std::string reason;
   v1::MachineState given = v1::MACHINE_STATE_READY;  // by hand: `state` but for unproven tear-downs
   std::string job_id;                                // holder; "": none
+  std::string taken;                                 // the job whose lease was last answered here
   uint64_t epoch = 0;                                // of the last grant
   v1::RegisterRequest registration;
 };
@@ -161,6 +162,8 @@ class Store {
   // Somebody has looked at it: nothing is to be proven any more, and a quarantine or revocation by hand ends.
   // A drain ends only where it is all that keeps the machine out.
   Status ClearMachine(const std::string& name);
+  // The machine's agent has answered the job's lease: from here on it has something to prove.
+  Status NoteTaken(const std::string& job_id, const std::string& machine);
   // A higher epoch for the job that holds the machine: its lease there has ended, but the job goes on.
   Status GrantAnew(const std::string& job_id, const std::string& machine);
   // An agent has seen higher grants than this store knows of (it was restored or lost): the next is above

@@ -36,7 +36,7 @@ Result<std::vector<StoredMachine>> Store::Machines() {
   std::lock_guard lock(mutex_);
   POOLMARK_ASSIGN_OR_RETURN(
       Statement list, db_->Prepare(absl::StrCat("SELECT name, state, reason, job_id, epoch, registration, ",
-                                                kUnproven, " FROM machines ORDER BY name")));
+                                                kUnproven, ", taken FROM machines ORDER BY name")));
   std::vector<StoredMachine> machines;
   for (;;) {
     POOLMARK_ASSIGN_OR_RETURN(bool row, list.Step());
@@ -48,6 +48,7 @@ Result<std::vector<StoredMachine>> Store::Machines() {
     machine.reason = standing.reason;
     machine.given = MachineStateOf(list.TextAt(1));
     machine.job_id = list.TextAt(3);
+    machine.taken = list.TextAt(7);
     machine.epoch = static_cast<uint64_t>(list.IntAt(4));
     if (!machine.registration.ParseFromString(list.TextAt(5))) machine.registration.set_machine(machine.name);
     machines.push_back(std::move(machine));
@@ -133,6 +134,12 @@ Status Store::ClearMachine(const std::string& name) {
                             : "UPDATE machines SET state='READY', reason='' WHERE name=?"));
   POOLMARK_RETURN_IF_ERROR(put.Text(name).Run());
   return transaction.Commit();
+}
+
+Status Store::NoteTaken(const std::string& job_id, const std::string& machine) {
+  std::lock_guard lock(mutex_);
+  POOLMARK_ASSIGN_OR_RETURN(Statement put, db_->Prepare("UPDATE machines SET taken=? WHERE name=?"));
+  return put.Text(job_id).Text(machine).Run();
 }
 
 Status Store::GrantAnew(const std::string& job_id, const std::string& machine) {

@@ -17,7 +17,7 @@
 namespace poolmark::controller {
 namespace {
 
-constexpr int kSchema = 3;
+constexpr int kSchema = 4;
 
 // Names of columns are for people with a shell; messages are protobuf.
 constexpr char kSchema1[] = R"(
@@ -88,6 +88,9 @@ INSERT INTO unproven
   WHERE state='QUARANTINED' AND reason LIKE 'tear-down of job % not %';
 UPDATE machines SET state='READY', reason='' WHERE name IN (SELECT machine FROM unproven);
 )";
+
+// The job that last had an answer to its lease here.
+constexpr char kSchema4[] = "ALTER TABLE machines ADD COLUMN taken TEXT NOT NULL DEFAULT '';";
 
 bool IsCorruption(const Status& status) {
   return status.code() == absl::StatusCode::kDataLoss;
@@ -185,7 +188,8 @@ Status Store::Migrate() {
   POOLMARK_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
   if (version < 1) POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema1));
   if (version < 2) POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema2));
-  POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema3));
+  if (version < 3) POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema3));
+  POOLMARK_RETURN_IF_ERROR(db_->Execute(kSchema4));
   POOLMARK_RETURN_IF_ERROR(db_->Execute(absl::StrCat("PRAGMA user_version=", kSchema)));
   return transaction.Commit();
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/time_format.h"
 #include "controller/jobs/epochs.h"
 #include "controller/machines/unknown_machine.h"
 
@@ -12,6 +13,7 @@ namespace poolmark::controller {
 namespace {
 
 constexpr Nanoseconds kTickGap = std::chrono::seconds(3);
+constexpr size_t kPastBoots = 8;
 
 // Agents keep the runs of one day.
 constexpr int kMaxHeld = 5000;
@@ -48,6 +50,7 @@ Status Registry::Load() {
   for (StoredMachine& machine : stored) {
     Entry& entry = machines_[machine.name];
     entry.boot_id = machine.registration.boot_id();
+    entry.agent_id = machine.registration.agent_id();
     entry.last_beat = now;
     entry.last_beat_wall = clock_->Wall().count();
     entry.stored = std::move(machine);
@@ -143,6 +146,7 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
       if (before.has_facts() && same) *itself.mutable_facts() = before.facts();
     }
   }
+  POOLMARK_RETURN_IF_ERROR(CheckOneAgent(request));
   POOLMARK_RETURN_IF_ERROR(store_->SaveRegistration(itself));
   {
     std::lock_guard lock(mutex_);
@@ -156,7 +160,14 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
     if (!entry.boot_id.empty() && entry.boot_id != request.boot_id()) {
       Log(LogLevel::kWarning, "machine.rebooted", {{"machine", request.machine()}});
       entry.clock.Forget();
+      entry.past_boots.push_back(entry.boot_id);
+      if (entry.past_boots.size() > kPastBoots) entry.past_boots.erase(entry.past_boots.begin());
     }
+    if (entry.agent_id != request.agent_id()) {
+      entry.past_boots.clear();
+      entry.clock.Forget();
+    }
+    entry.agent_id = request.agent_id();
     if (entry.stored.job_id.empty()) {
       if (request.has_facts()) {
         entry.facts = request.facts();
@@ -181,6 +192,52 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
   response.set_heartbeat_interval_ns(Interval().count());
   for (const std::string& job : JudgeHeld(request.machine(), request.held())) response.add_tear_down(job);
   return response;
+}
+
+Status Registry::CheckOneAgent(const v1::RegisterRequest& request) {
+  const std::string where = absl::StrCat("machine '", request.machine(), "'");
+  bool copies = false, keep_out = false;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = machines_.find(request.machine());
+    if (found == machines_.end()) return absl::OkStatus();
+    Entry& entry = found->second;
+    const std::string known = entry.stored.registration.address();
+    const Nanoseconds now = clock_->Steady(), silence = now - entry.last_beat;
+    // Two state directories: what the one has begun the other cannot prove gone. Who was there first stays
+    // until it has been silent for as long as a lease lasts.
+    const bool another = entry.agent_id != request.agent_id();
+    if (another && !entry.agent_id.empty() && !request.agent_id().empty() && silence <= timing_.lease) {
+      if (entry.rival != request.address() || now - entry.rival_at > kRivalShown) {
+        Log(LogLevel::kWarning, "machine.two_agents",
+            {{"machine", request.machine()}, {"known", known}, {"refused", request.address()}});
+      }
+      entry.rival = request.address();
+      entry.rival_at = now;
+      return ToStatus(Error{
+          absl::StatusCode::kFailedPrecondition, "two_agents", where,
+          absl::StrCat("the agent at ", known, " is this machine, and was heard of ",
+                       FormatDuration(std::chrono::floor<std::chrono::seconds>(silence)), " ago"),
+          absl::StrCat(
+              "end one of the two agents of this name; where this one has taken the other's place it is "
+              "taken after ",
+              FormatDuration(std::chrono::floor<std::chrono::seconds>(timing_.lease)),
+              " without a word of the other")});
+    }
+    // One state directory, two machines: no machine comes back to a boot that is over.
+    copies = !another && std::find(entry.past_boots.begin(), entry.past_boots.end(), request.boot_id()) !=
+                             entry.past_boots.end();
+    keep_out = copies && entry.stored.given == v1::MACHINE_STATE_READY;
+  }
+  if (!copies) return absl::OkStatus();
+  Log(LogLevel::kError, "machine.copied", {{"machine", request.machine()}, {"refused", request.address()}});
+  const std::string why =
+      "two machines run copies of one agent's state directory: join one of them anew under another name";
+  if (keep_out) {
+    POOLMARK_RETURN_IF_ERROR(store_->SetMachine(request.machine(), v1::MACHINE_STATE_QUARANTINED, why));
+    POOLMARK_RETURN_IF_ERROR(Refresh());
+  }
+  return ToStatus(Error{absl::StatusCode::kFailedPrecondition, "two_agents", where, why, ""});
 }
 
 void Registry::FollowEpoch(const std::string& machine, uint64_t highest) {
@@ -238,7 +295,7 @@ Result<v1::HeartbeatResponse> Registry::Heartbeat(const v1::HeartbeatRequest& re
     auto found = machines_.find(request.machine());
     if (found == machines_.end() || !found->second.registered ||
         request.controller_epoch() != store_->controller_epoch() ||
-        found->second.boot_id != request.boot_id()) {
+        found->second.boot_id != request.boot_id() || found->second.agent_id != request.agent_id()) {
       response.set_register_again(true);
       response.set_replied_wall_ns(clock_->Wall().count());
       return response;
@@ -283,6 +340,18 @@ uint64_t Registry::epoch(const std::string& machine) const {
   std::lock_guard lock(mutex_);
   auto found = machines_.find(machine);
   return found == machines_.end() ? 0 : found->second.stored.epoch;
+}
+
+Status Registry::NoteTaken(const std::string& machine, const std::string& job_id) {
+  if (HasTaken(machine, job_id)) return absl::OkStatus();
+  POOLMARK_RETURN_IF_ERROR(store_->NoteTaken(job_id, machine));
+  return Refresh();
+}
+
+bool Registry::HasTaken(const std::string& machine, const std::string& job_id) const {
+  std::lock_guard lock(mutex_);
+  auto found = machines_.find(machine);
+  return found != machines_.end() && found->second.stored.taken == job_id;
 }
 
 Nanoseconds Registry::Silence(const std::string& machine) const {

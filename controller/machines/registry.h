@@ -23,6 +23,9 @@ namespace poolmark::controller {
 // devices needs a tenth of it.
 inline constexpr size_t kMaxMachineBytes = 512u << 10;
 
+// How long `machines` tells of another agent of a machine's name that was refused.
+inline constexpr Nanoseconds kRivalShown = std::chrono::minutes(1);
+
 struct Timing {
   Nanoseconds heartbeat = std::chrono::seconds(2);
   Nanoseconds suspect = std::chrono::seconds(6);
@@ -77,6 +80,9 @@ class Registry {
   // The agent's link; UNAVAILABLE for a machine that never registered.
   Result<AgentLinkPtr> Link(const std::string& machine);
   uint64_t epoch(const std::string& machine) const;
+  // The agent answered the job's lease, which stays known over restarts.
+  Status NoteTaken(const std::string& machine, const std::string& job_id);
+  bool HasTaken(const std::string& machine, const std::string& job_id) const;
 
   // Since the last heartbeat.
   Nanoseconds Silence(const std::string& machine) const;
@@ -110,6 +116,10 @@ class Registry {
     ClockProbe clock;
     std::map<std::string, v1::HeldJob> held;
     std::string boot_id;
+    std::string agent_id;
+    std::vector<std::string> past_boots;  // that another one has taken the place of
+    std::string rival;                    // address of another agent of this name that was refused, and when
+    Nanoseconds rival_at{0};
     // Of the current watch:
     Nanoseconds watch_start{0};
     Nanoseconds longest_silence{0};
@@ -123,6 +133,8 @@ class Registry {
   std::vector<std::string> JudgeHeld(const std::string& machine,
                                      const google::protobuf::RepeatedPtrField<v1::HeldJob>& held);
   void NoteBeat(Entry* entry, Nanoseconds now);
+  // Is it the agent that this machine is known by?
+  Status CheckOneAgent(const v1::RegisterRequest& request);
   // After a restored or lost store: grants go on above what the agent has seen.
   void FollowEpoch(const std::string& machine, uint64_t highest);
 

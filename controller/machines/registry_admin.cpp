@@ -52,6 +52,10 @@ Result<v1::Machine> Registry::Act(const std::string& name, v1::MachineAction act
       return InvalidInput(where, "unknown action", "use drain, undrain, quarantine, clear or revoke");
   }
   const std::string text = next == v1::MACHINE_STATE_READY ? "" : (reason.empty() ? "set by hand" : reason);
+  if (action == v1::MACHINE_ACTION_CLEAR) {
+    std::lock_guard lock(mutex_);
+    machines_.at(name).past_boots.clear();
+  }
   POOLMARK_RETURN_IF_ERROR(action == v1::MACHINE_ACTION_CLEAR ? store_->ClearMachine(name)
                                                               : store_->SetMachine(name, next, text));
   Log(LogLevel::kInfo, "machine.state",

@@ -43,6 +43,11 @@ v1::Machine Registry::Describe(const Entry& entry, bool with_facts) const {
     // What keeps it out stays its state; whoever waits to take it back must see that it does not answer.
     machine.set_reason(absl::StrCat(entry.stored.reason, entry.stored.reason.empty() ? "" : "; ", since));
   }
+  if (!entry.rival.empty() && clock_->Steady() - entry.rival_at <= kRivalShown) {
+    machine.set_reason(
+        absl::StrCat(machine.reason(), machine.reason().empty() ? "" : "; ",
+                     "another agent says that it is this machine, and is refused: ", entry.rival));
+  }
   machine.set_state(state);
   return machine;
 }

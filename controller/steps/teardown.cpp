@@ -109,7 +109,17 @@ MachineTeardown TearDownMachine(JobRun* run, const std::string& machine, uint32_
         too_much = !Take(response, &bytes, &result, &complete);
         return !too_much;
       });
-      if (complete) return result;
+      if (complete) {
+        // Whoever took the lease has a ledger of it, with the job's directory at the least.
+        if (result.items.empty() && run->registry->HasTaken(machine, run->job_id)) {
+          result.verdict = v1::TEARDOWN_VERDICT_UNKNOWN;
+          result.note =
+              "its agent's ledgers know nothing of a run that was started there: another agent has its name, "
+              "or "
+              "its state directory was lost or changed";
+        }
+        return result;
+      }
       if (too_much) {
         result.verdict = v1::TEARDOWN_VERDICT_UNKNOWN;
         result.note = absl::StrCat("its agent lists more than ", result.items.size(), " items in ", bytes,

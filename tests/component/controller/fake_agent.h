@@ -106,7 +106,7 @@ class FakePool {
   std::map<std::string, std::string>
       fabrics;  // machine -> the NVLink cluster/clique of its GPUs, that its check tells
   // Call -> the machine whose agent goes on answering it until it is cut off. "FetchFile" sends more than it
-  // said, "FetchFile huge" says more than any disk has.
+  // said, "FetchFile huge" says more than any disk has, "Teardown nothing" has no ledger of the run.
   std::map<std::string, std::string> floods;
   bool Floods(const std::string& call, const std::string& machine) const {
     const auto found = floods.find(call);

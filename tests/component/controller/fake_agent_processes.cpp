@@ -188,12 +188,22 @@ Status FakeAgent::Teardown(const v1::TeardownRequest& request, std::stop_token s
     files_.clear();
     if (!request.keep_lease()) job_.clear();
   }
+  const bool knows = !pool_->Floods("Teardown nothing", machine_);
+  if (!knows) ids.clear();
   for (const std::string& id : ids) {
     v1::TeardownResponse response;
     response.mutable_item()->set_kind("process");
     response.mutable_item()->set_name(id);
     response.mutable_item()->set_state(pool_->leave_leftovers ? v1::LEDGER_ITEM_STATE_LEFT
                                                               : v1::LEDGER_ITEM_STATE_GONE);
+    response.mutable_item()->set_proof("seen gone");
+    if (!on_message(response)) return absl::OkStatus();
+  }
+  if (knows) {
+    v1::TeardownResponse response;
+    response.mutable_item()->set_kind("directory");
+    response.mutable_item()->set_name(absl::StrCat(kWorkDir, "/", request.lease().job_id()));
+    response.mutable_item()->set_state(v1::LEDGER_ITEM_STATE_GONE);
     response.mutable_item()->set_proof("seen gone");
     if (!on_message(response)) return absl::OkStatus();
   }

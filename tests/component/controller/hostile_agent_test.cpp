@@ -29,6 +29,27 @@ TEST_CASE("an agent whose checks never end fails its job, by name, and leaves no
   CHECK(events->size() < 600);
 }
 
+TEST_CASE("clean without a single item is no proof of the end of a run that was started there") {
+  ControllerFixture f;
+  f.pool.floods["Teardown nothing"] = "n1";
+  const bool restarts = GENERATE(false, true);
+  CAPTURE(restarts);
+  f.pool.hold_load = restarts;
+  const std::string id = f.Submit(f.Request());
+  if (restarts) {
+    ControllerFixture::Until([&] { return f.Job(id).state() == v1::JOB_STATE_BENCHMARKING; });
+    f.Restart();  // it still knows what was answered before
+    f.pool.hold_load = false;
+  }
+  const v1::Job job = f.Finished(id);
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_UNKNOWN);
+  CHECK(Has(job, "teardown_unknown", "n1"));
+  CHECK(f.registry->Get("n1")->state() == v1::MACHINE_STATE_QUARANTINED);
+  CHECK(f.registry->Get("n1")->reason().find("know nothing of a run that was started there") !=
+        std::string::npos);
+  CHECK(f.registry->Get("n0")->state() == v1::MACHINE_STATE_READY);
+}
+
 TEST_CASE("a tear-down that lists without end is none: unknown, and its machine is kept out") {
   ControllerFixture f;
   f.pool.floods["Teardown"] = "n1";

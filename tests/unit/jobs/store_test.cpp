@@ -241,8 +241,9 @@ TEST_CASE("a store of the first schema goes on") {
   {
     auto db = Database::Open(f.dir / "state/poolmark.db");
     REQUIRE(db.ok());
-    for (const char* back : {"DROP TABLE unproven", "DROP TABLE deletions", "DROP INDEX requests_by_job",
-                             "ALTER TABLE requests DROP COLUMN job_id", "PRAGMA user_version=1"}) {
+    for (const char* back :
+         {"DROP TABLE unproven", "ALTER TABLE machines DROP COLUMN taken", "DROP TABLE deletions",
+          "DROP INDEX requests_by_job", "ALTER TABLE requests DROP COLUMN job_id", "PRAGMA user_version=1"}) {
       INFO(back);
       const Status done = (*db)->Execute(back);
       INFO(done);
@@ -263,7 +264,7 @@ TEST_CASE("a store of the second schema goes on: what a job left unproven is tol
     auto db = Database::Open(f.dir / "state/poolmark.db");
     REQUIRE(db.ok());
     for (const char* back :
-         {"DROP TABLE unproven",
+         {"DROP TABLE unproven", "ALTER TABLE machines DROP COLUMN taken",
           "UPDATE machines SET state='QUARANTINED', reason='tear-down of job job-7 not proven: not reached' "
           "WHERE name='a'",
           "UPDATE machines SET state='QUARANTINED', reason='ECC errors seen with job-7' WHERE name='b'",

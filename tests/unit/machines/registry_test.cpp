@@ -261,6 +261,74 @@ TEST_CASE("a quarantine by a job and one by hand end each in its own way") {
   CHECK_FALSE(*f.store->Proven("n1", "job-7"));
 }
 
+TEST_CASE("of two agents of one name the one that was there first is the machine, until it is silent") {
+  Fixture f;
+  auto first = f.Registration("n1"), second = f.Registration("n1");
+  first.set_agent_id("aa");
+  second.set_agent_id("bb");
+  second.set_address("127.0.0.1:7001");
+  const auto beat = [&](const std::string& agent) {
+    v1::HeartbeatRequest request;
+    request.set_machine("n1");
+    request.set_boot_id("boot-1");
+    request.set_agent_id(agent);
+    request.set_controller_epoch(f.store->controller_epoch());
+    return f.registry->Heartbeat(request, f.clock.Wall().count())->register_again();
+  };
+  REQUIRE(f.registry->Register(first).ok());
+  CHECK_FALSE(beat("aa"));
+  const Status refused = f.registry->Register(second).status();
+  CHECK(ErrorOf(refused).code == "two_agents");
+  CHECK(
+      beat("bb"));  // it is told to register, which is refused: it neither keeps n1 alive nor renews a lease
+  CHECK(f.registry->Get("n1")->address() == "127.0.0.1:7000");
+  CHECK(f.registry->Get("n1")->state() == v1::MACHINE_STATE_READY);
+  CHECK(f.registry->Get("n1")->reason() ==
+        "another agent says that it is this machine, and is refused: 127.0.0.1:7001");
+  // A controller that starts again has not forgotten which of them it is.
+  f.Start();
+  CHECK(ErrorOf(f.registry->Register(second).status()).code == "two_agents");
+  REQUIRE(f.registry->Register(first).ok());
+  f.Seconds(29);
+  CHECK(ErrorOf(f.registry->Register(second).status()).code == "two_agents");
+  f.Seconds(2);
+  REQUIRE(f.registry->Register(second).ok());
+  CHECK(f.registry->Get("n1")->address() == "127.0.0.1:7001");
+  CHECK(ErrorOf(f.registry->Register(first).status()).code == "two_agents");
+  f.Seconds(20);
+  CHECK_FALSE(beat("bb"));
+  f.Seconds(20);
+  CHECK_FALSE(beat("bb"));
+  f.Seconds(21);
+  CHECK(f.registry->Get("n1")->reason().find("another agent") == std::string::npos);
+  // Two hosts that take turns are no copies of each other.
+  f.Seconds(31);
+  first.set_boot_id("boot-2");
+  REQUIRE(f.registry->Register(first).ok());
+  f.Seconds(31);
+  CHECK(f.registry->Register(second).ok());
+}
+
+TEST_CASE("copies of one agent's state on two machines are found out, and the machine is kept out") {
+  Fixture f;
+  auto original = f.Registration("n1"), clone = f.Registration("n1");
+  original.set_agent_id("aa");
+  clone.set_agent_id("aa");
+  clone.set_boot_id("boot-2");
+  REQUIRE(f.registry->Register(original).ok());
+  REQUIRE(f.registry->Register(clone).ok());  // it may have been a reboot
+  CHECK(f.State("n1") == v1::MACHINE_STATE_READY);
+  CHECK(ErrorOf(f.registry->Register(original).status()).code == "two_agents");
+  CHECK(f.State("n1") == v1::MACHINE_STATE_QUARANTINED);
+  CHECK(f.registry->Get("n1")->reason().find("copies of one agent's state directory") != std::string::npos);
+  REQUIRE(f.registry->Register(clone).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_QUARANTINED);
+  // Somebody has ended one of them and looked at it.
+  REQUIRE(f.registry->Act("n1", v1::MACHINE_ACTION_CLEAR, "", false).ok());
+  REQUIRE(f.registry->Register(original).ok());
+  CHECK(f.State("n1") == v1::MACHINE_STATE_READY);
+}
+
 TEST_CASE("actions on machines") {
   Fixture f;
   REQUIRE(f.registry->Register(f.Registration("n1")).ok());
