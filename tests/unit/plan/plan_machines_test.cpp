@@ -31,15 +31,19 @@ TEST_CASE("an engine is told its GPUs as it counts them: a container's own from 
   const auto second = [&](const std::string& program, const std::string& vendor) {
     c.stack = "version: 1\nstrategy: local\nengine: vllm\nprocesses: [{name: engine, role: engine, " +
               program +
-              ", argv: [--on, \"${gpu_indexes}\"], ports: [http], gpus: 2, count: 2}]\nentry: engine.http\n";
+              ", argv: [--on, \"${gpu_indexes}\"], ports: [http], gpus: 2, count: 4}]\nentry: engine.http\n";
     c.machines = {Machine("n0", "GPU", 4, vendor), Machine("n1", "GPU", 4, vendor)};
     Errors refusals;
     auto plan = PlanOf(c, &refusals);
     for (const Error& refusal : refusals) UNSCOPED_INFO(refusal.message);
     REQUIRE(plan.ok());
-    const v1::ProcessSpec& spec = plan->stacks[0].processes[1].spec;
-    REQUIRE(spec.gpus_size() == 2);
-    CHECK(spec.gpus(0) == 2);
+    v1::ProcessSpec spec;
+    for (const auto& process : plan->stacks[0].processes) {
+      if (process.machine == "n1" && process.spec.gpus_size() == 2 && process.spec.gpus(0) == 2)
+        spec = process.spec;
+    }
+    REQUIRE(spec.argv_size() == 2);
+    CHECK(spec.gpus(1) == 3);
     CHECK(spec.argv(1) == spec.env().at(vendor == "amd" ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"));
     return spec.argv(1);
   };
