@@ -142,6 +142,7 @@ void CountGpus(JobSpec* job, Errors* errors) {
 void ReadStacks(const Value& list, const Files& files, const Names& known_names, JobSpec* job) {
   Errors* errors = list.errors();
   std::set<std::string> names;
+  std::set<std::string> broken;  // files whose errors are told already
   for (const Value& value : list.List()) {
     StackUse use;
     if (value.is_text()) {
@@ -166,6 +167,7 @@ void ReadStacks(const Value& list, const Files& files, const Names& known_names,
     if (!names.insert(use.as).second)
       value.Fail(absl::StrCat("two stacks are called '", use.as, "'"), "give one an `as:` of its own");
     job->uses.push_back(use);
+    if (broken.count(use.use) != 0) continue;
     auto text = files(use.use);
     if (!text.ok()) {
       const Error error = ErrorOf(text.status());
@@ -173,7 +175,10 @@ void ReadStacks(const Value& list, const Files& files, const Names& known_names,
       continue;
     }
     auto stack = ReadStack(*text, use.use, errors, known_names);
-    if (!stack.ok()) continue;
+    if (!stack.ok()) {
+      broken.insert(use.use);
+      continue;
+    }
     stack->name = use.as;
     for (const auto& [name, setting] : use.set) {
       auto param = stack->params.find(name);

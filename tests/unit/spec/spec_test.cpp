@@ -159,6 +159,24 @@ TEST_CASE("load duration and warm-up keep their ranges and belong to agentic rep
   CHECK_FALSE(with("shape: synthetic, input: 5, output: 3, concurrency: [1], warm_up: 1s"));
 }
 
+TEST_CASE("the errors of a stack file that is used twice are told once, those of each use each time") {
+  Errors errors;
+  std::string stack = kStack;
+  stack.replace(stack.find("strategy:"), 9, "strateggy:");
+  std::string job_text = kJob;
+  const size_t end = job_text.find("\n", job_text.find("stacks:"));
+  job_text.replace(job_text.find("stacks:"), end - job_text.find("stacks:"),
+                   "stacks: [{use: stack.yaml, as: a}, {use: stack.yaml, as: B}, {use: stack.yaml, as: a}]");
+  CHECK_FALSE(Read(job_text, &errors, stack).ok());
+  const std::string text = Texts(errors);
+  INFO(text);
+  const size_t first = text.find("did you mean 'strategy'");
+  REQUIRE(first != std::string::npos);
+  CHECK(text.find("did you mean 'strategy'", first + 1) == std::string::npos);
+  CHECK(text.find("'B' is no name for a stack") != std::string::npos);
+  CHECK(text.find("two stacks are called 'a'") != std::string::npos);
+}
+
 TEST_CASE("parameters are set by the job and from outside, and unknown ones are refused") {
   Errors errors;
   auto job = Read(kJob, &errors, kStack, kPool, {{"base.host", "2GiB"}});
