@@ -137,7 +137,11 @@ Status PrintGenerated(const GenerateFlags& flags, const workload::Generated& gen
     WriteOut(Printable(flags.out) + ": " + std::to_string(generated.requests) + " requests, " + shares +
              "\n");
   }
-  if (generated.reusable - generated.reusable_written > 0.005) {
+  if (generated.reusable - generated.reusable_of_prompts > 0.005) {
+    std::cerr << "poolmark: with answers: live the prompts reuse earlier answers too, which the file cannot "
+                 "say: who replays it reuses less\n";
+  }
+  if (generated.reusable_of_prompts - generated.reusable_written > 0.005) {
     std::cerr << "poolmark: in blocks of " << flags.block_tokens
               << " tokens reuse is lost: give a smaller --block-tokens, and read the trace with the same "
                  "block_tokens\n";

@@ -13,6 +13,9 @@
 namespace poolmark::results {
 namespace {
 
+// Doubtful answers that change the reusable share by less are told in a note.
+constexpr double kDoubtfulShare = 0.005;
+
 // The level as the workload's own setting. A rate says only when requests come, and the records know that.
 void SetLevel(const std::string& level, Json* options) {
   if (level.size() < 2) return;
@@ -22,13 +25,66 @@ void SetLevel(const std::string& level, Json* options) {
   if (level[0] == 'x') (*options)["speedup"] = value;
 }
 
+// Records may say anything: no overflow.
+int64_t Difference(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (!__builtin_sub_overflow(a, b, &out)) return out;
+  return a > b ? INT64_MAX : INT64_MIN;
+}
+
+std::string Percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+// Why nothing can be said of what was reusable with these live answers; "": it can.
+std::string Unknown(const workload::SentReuse& sent) {
+  if (!sent.answers || sent.answers->answers == 0) return "";
+  if (sent.answers->counted == 0)
+    return "live answers: the engine did not count the prompts' tokens, so that their length is not known";
+  const double most = sent.reuse.share().value_or(0);
+  const double least = sent.least ? sent.least->share().value_or(0) : most;
+  if (most - least <= kDoubtfulShare) return "";
+  return "live answers: " + std::to_string(sent.answers->doubtful) + " of " +
+         std::to_string(sent.answers->answers) +
+         " are not known to stand in the next prompt as the engine wrote them (their text was tokenized "
+         "anew): "
+         "between " +
+         Percent(least) + " and " + Percent(most) + " of the prompts were reusable";
+}
+
+void NoteAnswers(const workload::AnswerCounts& answers, std::vector<std::string>* notes) {
+  const auto number = [](auto value) { return std::to_string(value); };
+  if (answers.planned_over_counted != 0)
+    notes->push_back("Live answers were not of their planned length: the prompts had " +
+                     number(std::abs(answers.planned_over_counted)) + " tokens " +
+                     (answers.planned_over_counted > 0 ? "fewer" : "more") +
+                     " than planned. What was reusable is of the prompts as the engine counted them.");
+  if (answers.without_reasoning > 0)
+    notes->push_back(
+        number(answers.without_reasoning) + " of " + number(answers.answers) +
+        " live answers stand in the next prompt without the engine's reasoning: the prompts that "
+        "follow share with the cache only what came before the answer.");
+  if (answers.doubtful > 0)
+    notes->push_back(number(answers.doubtful) + " of " + number(answers.answers) +
+                     " live answers are not known to stand in the next prompt as the engine wrote them; they "
+                     "count as reusable.");
+}
+
 }  // namespace
 
 std::optional<workload::SentRequest> SentOf(const load::RequestRecord& record) {
   if (record.outcome == load::Outcome::kConnect) return std::nullopt;
   const auto seconds = [](int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; };
-  return workload::SentRequest{record.session, record.turn, seconds(record.latency_start()),
-                               seconds(record.end), record.primer};
+  workload::SentRequest out{record.session, record.turn, seconds(record.latency_start()), seconds(record.end),
+                            record.primer};
+  out.reasoned = record.first_output && record.first_answer_output != record.first_output;
+  out.stopped = record.finish_reason == "stop";
+  if (record.input_tokens)
+    out.planned_over_counted = Difference(record.planned_input_tokens, *record.input_tokens);
+  if (record.outcome == load::Outcome::kOk) out.output_tokens = record.output_tokens;
+  return out;
 }
 
 Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, const std::string& requests_path, double from,
@@ -52,22 +108,29 @@ Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, std::vector<workload
   SetLevel(input.level, &options);
   POOLMARK_ASSIGN_OR_RETURN(const auto spec, workload::ParseWorkload(options));
   POOLMARK_ASSIGN_OR_RETURN(const auto source, workload::OpenWorkload(spec));
-  const auto reuse = workload::MeasureReuse(*source, spec, std::move(sent), from, to,
-                                            std::max<uint32_t>(1, block_tokens), input.warm_pass);
+  const auto measured = workload::MeasureReuse(*source, spec, std::move(sent), from, to,
+                                               std::max<uint32_t>(1, block_tokens), input.warm_pass);
+  const workload::Reuse& reuse = measured.reuse;
   if (reuse.unknown_turns > 0)
     return InvalidInput(
         "workload",
         std::to_string(reuse.unknown_turns) + " of the requests name a turn that their session does not have",
         "the records or the workload are not those of this repeat");
   ReuseFacts out;
-  out.reusable = reuse.share();
-  out.reusable_uncut = reuse.share_uncut();
-  out.reusable_lifetime = reuse.share_lifetime();
+  if (const std::string unknown = Unknown(measured); !unknown.empty()) {
+    out = NoReuse(unknown);
+  } else {
+    out.reusable = reuse.share();
+    out.reusable_uncut = reuse.share_uncut();
+    out.reusable_lifetime = reuse.share_lifetime();
+    out.working_set_tokens = static_cast<double>(reuse.working_set_tokens);
+    out.curve = reuse.curve;
+    if (measured.answers) NoteAnswers(*measured.answers, &out.notes);
+  }
   out.block_tokens = reuse.block_tokens;
-  out.working_set_tokens = static_cast<double>(reuse.working_set_tokens);
-  out.curve = reuse.curve;
   out.scope = source->session_scope() ? "session" : "global";
-  out.notes = source->notes();
+  const auto notes = source->notes();
+  out.notes.insert(out.notes.end(), notes.begin(), notes.end());
   const uint32_t own = source->natural_block_tokens();
   if (own > 0 && own % std::max<uint32_t>(1, block_tokens) != 0) {
     char text[256];

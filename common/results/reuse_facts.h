@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/load/record.h"
 #include "common/results/repeat_file.h"
 #include "common/workload/measure.h"
 

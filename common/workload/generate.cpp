@@ -67,6 +67,8 @@ bool SameFile(const std::string& a, const std::string& b) {
 // that it is made from.
 Status CheckOut(const std::string& out, const std::string& source, const WorkloadSpec& spec) {
   struct stat there;
+  if (out == "-")
+    return InvalidInput(out, "is no name of a file", "standard output is not written to: name a file");
   if (lstat(out.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
     return InvalidInput(out, "is no regular file", "give the name of a file");
   for (const std::string& input : {source, spec.file}) {
@@ -152,10 +154,12 @@ Result<Generated> Generate(const std::string& source, const GenerateOptions& opt
   }
   POOLMARK_RETURN_IF_ERROR(writer.Finish());
   ReuseOptions reuse;
-  reuse.live_answers = spec.live_answers;
   reuse.curve = false;
-  written.reusable = Analyse(*workload, arrivals, reuse).share_uncut().value_or(0);
-  written.reusable_written = options.tokens ? written.reusable : blocks.share();
+  written.reusable_of_prompts = Analyse(*workload, arrivals, reuse).share_uncut().value_or(0);
+  reuse.live_answers = spec.live_answers;
+  written.reusable = spec.live_answers ? Analyse(*workload, arrivals, reuse).share_uncut().value_or(0)
+                                       : written.reusable_of_prompts;
+  written.reusable_written = options.tokens ? written.reusable_of_prompts : blocks.share();
   return written;
 }
 

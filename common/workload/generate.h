@@ -14,9 +14,10 @@ struct GenerateOptions {
 };
 struct Generated {
   uint64_t requests = 0;
-  // Share of the prompt tokens that an unlimited cache could serve: of the workload, token by token, and of
-  // what was written, in its whole blocks.
-  double reusable = 0, reusable_written = 0;
+  // Share of the prompt tokens that an unlimited cache could serve: of the workload, token by token; without
+  // the live answers, which are in no line before the prompt that follows; and of what was written, in its
+  // whole blocks.
+  double reusable = 0, reusable_of_prompts = 0, reusable_written = 0;
 };
 
 // `source`: what DetectWorkload takes. As a Mooncake trace, block ids follow the prompts' blocks and times

@@ -5,23 +5,8 @@
 
 namespace poolmark::workload {
 
-Reuse MeasureReuse(const Workload& workload, const WorkloadSpec& spec,
-                   const std::vector<load::RequestRecord>& records, int64_t from, int64_t to,
-                   uint32_t block_tokens) {
-  std::vector<SentRequest> sent;
-  sent.reserve(records.size());
-  for (const load::RequestRecord& record : records) {
-    if (record.outcome == load::Outcome::kConnect) continue;
-    sent.push_back({record.session, record.turn,
-                    static_cast<double>(record.intended.value_or(record.sent)) / 1e9,
-                    static_cast<double>(record.end) / 1e9, record.primer});
-  }
-  return MeasureReuse(workload, spec, std::move(sent), static_cast<double>(from) / 1e9,
-                      static_cast<double>(to) / 1e9, block_tokens);
-}
-
-Reuse MeasureReuse(const Workload& workload, const WorkloadSpec& spec, std::vector<SentRequest> requests,
-                   double from, double to, uint32_t block_tokens, bool warm_pass) {
+SentReuse MeasureReuse(const Workload& workload, const WorkloadSpec& spec, std::vector<SentRequest> requests,
+                       double from, double to, uint32_t block_tokens, bool warm_pass) {
   std::vector<Arrival> arrivals;
   arrivals.reserve(requests.size());
   const auto time = [](double seconds) { return Nanoseconds(std::llround(seconds * 1e9)); };
@@ -36,7 +21,18 @@ Reuse MeasureReuse(const Workload& workload, const WorkloadSpec& spec, std::vect
   options.block_tokens = block_tokens;
   options.live_answers = spec.live_answers;
   options.warm_pass = warm_pass;
-  return Analyse(workload, arrivals, options);
+  SentReuse out;
+  if (!spec.live_answers) {
+    out.reuse = Analyse(workload, arrivals, options);
+    return out;
+  }
+  const auto sent = WithSentAnswers(workload, requests, Doubtful::kReusable);
+  out.answers = sent->counts();
+  out.reuse = Analyse(*sent, arrivals, options);
+  if (out.answers->doubtful == 0) return out;
+  options.curve = false;
+  out.least = Analyse(*WithSentAnswers(workload, requests, Doubtful::kNew), arrivals, options);
+  return out;
 }
 
 }  // namespace poolmark::workload

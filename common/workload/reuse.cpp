@@ -195,6 +195,13 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
     if (options.curve) {
       BlockHashes(turn.prompt, out.block_tokens, &blocks);
       distances.Request(blocks, blocks.size(), counts);
+      if (options.live_answers && turn.answer.tokens > 0) {
+        // The answer fills the caches too, and the prompt that follows finds it there.
+        Prompt with_answer = turn.prompt;
+        with_answer.push_back(turn.answer);
+        BlockHashes(with_answer, out.block_tokens, &blocks);
+        distances.Request(blocks, blocks.size(), false);
+      }
     }
     return uncut;
   };

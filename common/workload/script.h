@@ -22,7 +22,8 @@ struct Turn {
   bool primer = false;
   std::string agent;
   std::vector<uint32_t> after;  // turns that must have ended; empty: the turn before
-  // The answer as later prompts of the session contain it; no tokens: no later prompt contains it.
+  // The answer as the engine's cache holds it after the prompt. Later prompts of the session contain it, or
+  // its beginning; no tokens: none does.
   Span answer;
 };
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/json.h"
+#include "common/results/reuse_facts.h"
 #include "common/workload/reuse.h"
 #include "common/workload/source.h"
 #include "common/workload/spec.h"
@@ -81,6 +82,53 @@ std::string WriteLines(const std::string& path, const std::vector<Json>& lines) 
   return path;
 }
 
+// Live answers, one session after the other: what is reusable is measured by the records, and an engine that
+// holds everything reuses just that. Returns it with the tokens that were planned and sent.
+struct LiveRun {
+  results::ReuseFacts reuse;
+  int64_t planned = 0, sent = 0;
+};
+LiveRun CheckLive(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {
+      "--gpu-cache-tokens",   "2000000", "--block-size",   std::to_string(kBlock),
+      "--kv-bytes-per-token", "1",       "--prefill-rate", "2000000",
+      "--decode-step",        "100us"};
+  words.insert(words.end(), more.begin(), more.end());
+  const SimEngine engine(words);
+  const TempDir dir;
+  const Json workload = {{"shape", "synthetic"}, {"answers", "live"}, {"api", "chat"}, {"sessions", 4},
+                         {"groups", 4},          {"prefix", 0},       {"turns", 4},    {"input", 64},
+                         {"growth", 32},         {"output", 160},     {"think", 0},    {"model", "sim"}};
+  const Json plan = {{"schema_version", 1},          {"urls", {engine.url()}},       {"workload", workload},
+                     {"tokenize_url", engine.url()}, {"load", {{"concurrency", 1}}}, {"out", dir / "out"}};
+  REQUIRE(AtomicWriteFile(dir / "plan.json", *DumpJson(plan)).ok());
+  const Done done = Poolmark({"--plan", dir / "plan.json"});
+  INFO(done.out << done.err);
+  REQUIRE(done.code == 0);
+  const auto records = ReadRecords(dir / "out/requests.jsonl.zst");
+  REQUIRE(records.ok());
+  REQUIRE(records->size() == 16);
+  LiveRun out;
+  int64_t cached = 0;
+  for (const RequestRecord& record : *records) {
+    REQUIRE(record.outcome == Outcome::kOk);
+    out.planned += record.planned_input_tokens;
+    out.sent += record.input_tokens.value_or(0);
+    cached += record.cached_tokens.value_or(0);
+  }
+  const results::WorkloadInput input{*DumpJson(workload), "", "c1"};
+  const auto reuse = results::MeasureReuse(input, dir / "out/requests.jsonl.zst", 0, 1e6, kBlock);
+  INFO(reuse.status().ToString());
+  REQUIRE(reuse.ok());
+  out.reuse = *reuse;
+  if (!out.reuse.reusable.has_value()) FAIL(out.reuse.reusable.reason());
+  // The template's own tokens are in the engine's prompts and not in the workload's: a block at most.
+  CHECK(*out.reuse.reusable ==
+        Approx(static_cast<double>(cached) / static_cast<double>(out.sent)).margin(0.03));
+  CHECK(out.reuse.curve.back().second == Approx(*out.reuse.reusable));
+  return out;
+}
+
 bool NoEngine() {
   return NoProgram() || !FileExists(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim");
 }
@@ -153,6 +201,25 @@ TEST_CASE("each prompt of recorded sessions finds in the cache what was planned"
   }
   CheckEach({{"shape", "agentic"}, {"file", WriteLines(dir / "sessions.jsonl", sessions)}, {"think", "none"}},
             20);
+}
+
+TEST_CASE("live answers of their planned length are reused as planned", "[B2][D3][live]") {
+  if (NoEngine()) return;
+  const LiveRun run = CheckLive({});
+  CHECK(run.sent == run.planned);
+  CHECK(*run.reuse.reusable > 0.85);
+  CHECK(run.reuse.notes.empty());
+}
+
+TEST_CASE("live answers of a reasoning model: what is reusable is of the prompts that were sent",
+          "[B2][B4][D3][live]") {
+  if (NoEngine()) return;
+  const LiveRun run = CheckLive({"--reasoning-tokens", "100"});
+  CHECK(run.planned - run.sent == 4 * 100 * (1 + 2 + 3));
+  CHECK(*run.reuse.reusable < 0.7);
+  REQUIRE(run.reuse.notes.size() == 2);
+  CHECK_THAT(run.reuse.notes[0], Catch::Contains("2400 tokens fewer than planned"));
+  CHECK_THAT(run.reuse.notes[1], Catch::Contains("12 of 12 live answers stand in the next prompt without"));
 }
 
 }  // namespace poolmark::load::test

@@ -32,6 +32,7 @@ TEST_CASE("a generated file takes the place of no input, link, device or directo
   CHECK_THAT(refusal(spec, trace), Catch::Contains("is the workload that is read"));
   CHECK_THAT(refusal(spec, dir / "link.jsonl"), Catch::Contains("is no regular file"));
   CHECK_THAT(refusal(spec, dir.path()), Catch::Contains("is no regular file"));
+  CHECK_THAT(refusal(spec, "-"), Catch::Contains("is no name of a file"));
   CHECK(*ReadFile(trace) == lines);
   // A directory of the name that the writing uses meanwhile keeps what it holds.
   REQUIRE(MakeDirs(dir / "out.jsonl.tmp/keep").ok());
@@ -42,6 +43,29 @@ TEST_CASE("a generated file takes the place of no input, link, device or directo
   REQUIRE(done.ok());
   CHECK(done->requests == 2);
   CHECK(FileExists(dir / "good.jsonl"));
+}
+
+TEST_CASE("what is reused of live answers is not in the file, whatever its blocks", "[D3]") {
+  test::TempDir dir;
+  // Prompts of 64, 192 and 320 tokens; with the answers of 64 all of the one before is reused.
+  const std::string spec = dir / "spec.json";
+  for (const char* answers : {"live", "recorded"}) {
+    REQUIRE(
+        AtomicWriteFile(
+            spec,
+            R"({"shape":"synthetic","sessions":1,"turns":3,"input":64,"growth":64,"output":64,"answers":")" +
+                std::string(answers) + "\"}")
+            .ok());
+    const bool live = std::string(answers) == "live";
+    for (const bool tokens : {false, true}) {
+      const auto done = Generate(spec, {tokens, 16}, dir / "out.jsonl");
+      INFO(done.status().ToString());
+      REQUIRE(done.ok());
+      CHECK(done->reusable == Approx((live ? 128.0 + 256 : 64.0 + 192) / 576));
+      CHECK(done->reusable_of_prompts == Approx((64.0 + 192) / 576));
+      CHECK(done->reusable_written == Approx((64.0 + 192) / 576));
+    }
+  }
 }
 
 TEST_CASE("each session is opened once, however its turns lie between those of others", "[D3]") {

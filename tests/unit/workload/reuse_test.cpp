@@ -27,19 +27,22 @@ WorkloadSpec Spec(const std::string& text) {
 }
 
 // The definition of M6 taken literally, over tokens.
-std::vector<int64_t> ByTokens(const Workload& workload, const std::vector<Arrival>& arrivals,
-                              uint32_t block) {
+std::vector<int64_t> ByTokens(const Workload& workload, const std::vector<Arrival>& arrivals, uint32_t block,
+                              bool live_answers) {
   std::vector<std::vector<uint32_t>> before;
   std::vector<int64_t> out;
   for (const Arrival& arrival : arrivals) {
-    const auto tokens = TokensIn(workload.Open(arrival.session).turns[arrival.turn].prompt, {});
+    const Turn turn = workload.Open(arrival.session).turns[arrival.turn];
+    const auto tokens = TokensIn(turn.prompt, {});
     size_t best = 0;
     for (const auto& other : before) {
       size_t same = 0;
       while (same < tokens.size() && same < other.size() && tokens[same] == other[same]) ++same;
       best = std::max(best, same);
     }
-    before.push_back(tokens);
+    Prompt held = turn.prompt;
+    if (live_answers) held.push_back(turn.answer);
+    before.push_back(TokensIn(held, {}));
     out.push_back(static_cast<int64_t>(best / block * block));
   }
   return out;
@@ -52,7 +55,9 @@ void CheckTokenByToken(const WorkloadSpec& spec, uint32_t block) {
   ReuseOptions options;
   options.block_tokens = block;
   options.keep_each = true;
-  CHECK(Analyse(**workload, arrivals, options).reusable_of == ByTokens(**workload, arrivals, block));
+  options.live_answers = spec.live_answers;
+  CHECK(Analyse(**workload, arrivals, options).reusable_of ==
+        ByTokens(**workload, arrivals, block, spec.live_answers));
 }
 
 }  // namespace
@@ -66,6 +71,10 @@ TEST_CASE("the reusable share equals a literal count over all tokens", "[B2][D4]
       Spec(
           R"({"shape":"shared-prompt","sessions":5,"prefix":33,"history":50,"turns":3,"input":17,"output":5,"concurrency":5})"),
       16);
+  CheckTokenByToken(
+      Spec(
+          R"({"shape":"synthetic","answers":"live","sessions":5,"groups":2,"prefix":33,"turns":4,"input":17,"growth":9,"output":25,"concurrency":3})"),
+      8);
   TempDir dir;
   REQUIRE(AtomicWriteFile(dir / "t",
                           R"({"timestamp":0,"input_length":1030,"output_length":5,"hash_ids":[0,1,2]})"
@@ -108,17 +117,39 @@ TEST_CASE("the share of synthetic sessions follows from their settings", "[D3][B
 }
 
 TEST_CASE("the curve ends at the reusable share and never falls", "[B2]") {
-  const auto spec = Spec(
-      R"({"shape":"synthetic","sessions":60,"groups":6,"prefix":320,"turns":5,"input":64,"growth":32,"output":32,"concurrency":6})");
-  const auto workload = OpenWorkload(spec);
-  const auto reuse = Analyse(**workload, PlanArrivals(**workload, spec, false), {});
-  double before = -1;
-  for (const auto& [size, share] : reuse.curve) {
-    CHECK(share >= before);
-    before = share;
+  for (const bool live : {false, true}) {
+    auto spec = Spec(
+        R"({"shape":"synthetic","sessions":60,"groups":6,"prefix":320,"turns":5,"input":64,"growth":32,"output":32,"concurrency":6})");
+    spec.live_answers = live;
+    const auto workload = OpenWorkload(spec);
+    ReuseOptions options;
+    options.live_answers = live;
+    const auto reuse = Analyse(**workload, PlanArrivals(**workload, spec, false), options);
+    double before = -1;
+    for (const auto& [size, share] : reuse.curve) {
+      CHECK(share >= before);
+      before = share;
+    }
+    CHECK(reuse.curve.back().second == Approx(*reuse.share()));
+    CHECK(reuse.curve.front().second == 0);
   }
-  CHECK(reuse.curve.back().second == Approx(*reuse.share()));
-  CHECK(reuse.curve.front().second == 0);
+}
+
+TEST_CASE("a live answer fills the caches after its prompt, and the prompt that follows finds it", "[B2]") {
+  // One session of three turns in blocks of 16: prompts of 4, 16 and 28 blocks, each 8 more with its answer,
+  // so that the second finds 12 blocks and the third 24. Nothing else is sent between them.
+  const auto spec = Spec(
+      R"({"shape":"synthetic","answers":"live","sessions":1,"groups":1,"prefix":0,"turns":3,"input":64,"growth":64,"output":128})");
+  const auto workload = OpenWorkload(spec);
+  ReuseOptions options;
+  options.live_answers = true;
+  options.keep_each = true;
+  const auto reuse = Analyse(**workload, PlanArrivals(**workload, spec, false), options);
+  CHECK(reuse.reusable_of == std::vector<int64_t>{0, 12 * 16, 24 * 16});
+  CHECK(*reuse.share() == Approx(36.0 / 48));
+  // Everything that was ever held, the last answer too, is needed for none but the whole of it.
+  CHECK(reuse.curve.back() == std::pair<double, double>(36 * 16, 36.0 / 48));
+  CHECK(reuse.working_set_tokens == 36 * 16);
 }
 
 TEST_CASE("the curve of a window ends at its share: what came before fills the caches and does not count",
