@@ -68,6 +68,12 @@ Result<std::unique_ptr<MetricsReader>> MetricsReader::Open(const std::vector<std
     const bool has_scheme = url.find("://") != std::string::npos || url.starts_with("unix:");
     POOLMARK_ASSIGN_OR_RETURN(engine.url, http::ParseUrl(has_scheme ? url : "http://" + url));
     if (engine.url.target == "/") engine.url.target = "/metrics";
+    for (const Engine& other : reader->engines_) {
+      if (other.url.ToString() == engine.url.ToString())
+        return InvalidInput(url,
+                            "names the page of an engine that was named before: its tokens would count twice",
+                            "name each engine's page once");
+    }
     POOLMARK_ASSIGN_OR_RETURN(const prom::Page page, FetchPage(reader->client_.get(), engine.url));
     engine.dialect = prom::DialectOf(page);
     engine.simulated = IsSimulated(page);

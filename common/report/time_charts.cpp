@@ -114,7 +114,7 @@ std::vector<Chart> TimeCharts(const ChartData& data) {
       chart.text =
           "Requests per second that met both limits, when both limits are this many times the preset's. "
           "Limits by: " +
-          slo.source;
+          slo.source + ".";
       if (slo.share) {
         char share[64];
         std::snprintf(share, sizeof share, " It asks for %g %% of the requests.", 100 * *slo.share);

@@ -35,7 +35,9 @@ class DirectoryReader {
       return absl::OkStatus();
     }
     if (OtherVersion(file.status())) return file.status();
-    out_.problems.push_back({path, std::string(file.status().message())});
+    std::string message(file.status().message());
+    if (message.starts_with(path + ": ")) message.erase(0, path.size() + 2);  // the problem names it already
+    out_.problems.push_back({path, std::move(message)});
     return absl::OkStatus();
   }
 

@@ -37,7 +37,8 @@ RequestAccumulator::RequestAccumulator(double from, double to, std::vector<Slo> 
 void RequestAccumulator::Add(const RequestFacts& request) {
   const double length = (to_ - from_) / static_cast<double>(window_tokens_.size());
   for (const auto& [at, tokens] : request.events) {
-    if (at < from_ || at >= to_ || !(length > 0)) continue;
+    // The end is inside: of a whole run it is the very time of the last token.
+    if (at < from_ || at > to_ || !(length > 0)) continue;
     const auto window = std::min(window_tokens_.size() - 1, static_cast<size_t>((at - from_) / length));
     window_tokens_[window] += tokens;
   }

@@ -1,5 +1,6 @@
 #include "common/workload/trace.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
@@ -72,6 +73,13 @@ class TraceWorkload final : public Workload {
     if (trace_.block_tokens == 0) {
       notes.push_back(
           "The trace does not say which prompts are equal: every prompt is its own, nothing is reusable.");
+    }
+    const auto empty = std::count_if(trace_.requests.begin(), trace_.requests.end(),
+                                     [](const TraceRequest& request) { return request.output_tokens == 0; });
+    if (empty > 0) {
+      notes.push_back(
+          std::to_string(empty) +
+          " requests without output in the trace ask for 1 token of it, as an engine must write one.");
     }
     if (trace_.failed > 0) {
       notes.push_back(std::to_string(trace_.failed) +

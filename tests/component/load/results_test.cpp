@@ -187,6 +187,12 @@ TEST_CASE("where prompt tokens came from stands in every result, and a simulated
     const Done text = Poolmark(Quick(server, {"-c", "1", "-n", "2", "--metrics", server.url().substr(7)}));
     CHECK(text.out.find("prompt tokens by source") != std::string::npos);
     CHECK((text.out.find("(simulated engine)") != std::string::npos) == simulated);
+    // One page under two names would count every token twice.
+    for (const std::string& again : {server.url(), server.url() + "/metrics"}) {
+      const Done twice = Poolmark(Quick(server, {"-n", "1", "--metrics", server.url() + "," + again}));
+      CHECK(twice.code == 2);
+      CHECK_THAT(twice.err, Catch::Contains("named before: its tokens would count twice"));
+    }
   }
 }
 

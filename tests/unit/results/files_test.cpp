@@ -92,6 +92,7 @@ TEST_CASE("a directory says what it can and names what it cannot", "[C28]") {
   CHECK(all->repeats.size() == 5);
   REQUIRE(all->problems.size() == 1);
   CHECK_THAT(all->problems[0].path, Catch::Contains("repeat_2/repeat.json"));
+  CHECK(all->problems[0].message.find("repeat.json") == std::string::npos);  // named once
   CHECK_FALSE(ReadDirectory(dir.path() + "/points").ok());
 }
 

@@ -152,6 +152,16 @@ TEST_CASE("the presets that ship are the published limits", "[E5]") {
   CHECK_THAT(std::string(PickSlos(*all, {"mlperf"}).status().message()), Catch::Contains("known: "));
 }
 
+TEST_CASE("a token at the window's end is in its last part, one before or after it in none", "[H5]") {
+  RequestAccumulator sums(10, 20, {});
+  RequestFacts request;
+  request.start = request.sent = 9;
+  request.end = 21;
+  request.events = {{9.999, 1}, {10, 2}, {12, 4}, {20, 8}, {20.001, 16}};
+  sums.Add(request);
+  CHECK(sums.window_tokens() == std::vector<double>{2, 4, 0, 0, 8});
+}
+
 TEST_CASE("stability: five windows at least, one a minute, variation and a fitted drift", "[H5][H6][H12]") {
   CHECK(WindowCount(120) == 5);
   CHECK(WindowCount(900) == 15);

@@ -124,6 +124,10 @@ TEST_CASE("a Mooncake trace keeps its times, bursts and lengths; equal blocks gi
   CHECK(source->Open(1)->turn(0).at == Nanoseconds(0));
   CHECK(source->Open(2)->turn(0).at == std::chrono::seconds(3));
   CHECK(source->Open(2)->turn(0).output_tokens == 1);
+  std::vector<std::string> told;
+  REQUIRE(OpenSource(Json{{"shape", "trace"}, {"format", "mooncake"}, {"file", path}}, nullptr, &told).ok());
+  REQUIRE(told.size() == 1);
+  CHECK_THAT(told[0], Catch::Contains("1 requests without output in the trace ask for 1 token"));
   const auto a = Ids(*source->Open(0), 0), b = Ids(*source->Open(1), 0), c = Ids(*source->Open(2), 0);
   CHECK(a.size() == 1030);
   CHECK(b.size() == 1100);
