@@ -79,6 +79,7 @@ std::optional<workload::SentRequest> SentOf(const load::RequestRecord& record) {
   const auto seconds = [](int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; };
   workload::SentRequest out{record.session, record.turn, seconds(record.latency_start()), seconds(record.end),
                             record.primer};
+  out.planned_input_tokens = record.planned_input_tokens;
   out.reasoned = record.first_output && record.first_answer_output != record.first_output;
   out.stopped = record.finish_reason == "stop";
   if (record.input_tokens)
@@ -126,6 +127,11 @@ Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, std::vector<workload
     out.working_set_tokens = static_cast<double>(reuse.working_set_tokens);
     out.curve = reuse.curve;
     if (measured.answers) NoteAnswers(*measured.answers, &out.notes);
+    if (!measured.around.parts_known)
+      out.notes.emplace_back(
+          "The prompts are conversations of one length, which does not tell how many of the chat template's "
+          "tokens stand before their first word: each message and the beginning count as having equally "
+          "many.");
   }
   out.block_tokens = reuse.block_tokens;
   out.scope = source->session_scope() ? "session" : "global";

@@ -137,6 +137,11 @@ Result<Inspection> Inspect(const WorkloadSpec& spec, std::optional<uint32_t> blo
   out.notes = workload->notes();
   for (std::string& note : ReplayNotes(spec)) out.notes.push_back(std::move(note));
   out.level = LevelOf(spec);
+  if (spec.chat)
+    out.notes.push_back(
+        "the tokens of the chat template, which are the engine's own, are in no figure here; they are in "
+        "those "
+        "of a repeat");
   const size_t levels = std::max({spec.concurrency.size(), spec.rate.size(), spec.speedup.size()});
   if (levels > 1)
     out.notes.push_back("of the " + std::to_string(levels) +

@@ -22,16 +22,20 @@ SentReuse MeasureReuse(const Workload& workload, const WorkloadSpec& spec, std::
   options.live_answers = spec.live_answers;
   options.warm_pass = warm_pass;
   SentReuse out;
+  out.around = TemplateOf(workload, spec, requests);
+  const auto analyse = [&](const Workload& words) {
+    return Analyse(*WithTemplate(words, out.around, spec.chat), arrivals, options);
+  };
   if (!spec.live_answers) {
-    out.reuse = Analyse(workload, arrivals, options);
+    out.reuse = out.around == Template() ? Analyse(workload, arrivals, options) : analyse(workload);
     return out;
   }
   const auto sent = WithSentAnswers(workload, requests, Doubtful::kReusable);
   out.answers = sent->counts();
-  out.reuse = Analyse(*sent, arrivals, options);
+  out.reuse = analyse(*sent);
   if (out.answers->doubtful == 0) return out;
   options.curve = false;
-  out.least = Analyse(*WithSentAnswers(workload, requests, Doubtful::kNew), arrivals, options);
+  out.least = analyse(*WithSentAnswers(workload, requests, Doubtful::kNew));
   return out;
 }
 

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "common/workload/reuse.h"
-#include "common/workload/sent_answers.h"
+#include "common/workload/sent_template.h"
 #include "common/workload/spec.h"
 
 namespace poolmark::workload {
 
 struct SentReuse {
   Reuse reuse;
+  Template around;  // the words: it is in all figures
   // With live answers: what they were, and what is reusable where the doubtful among them count as new.
   std::optional<AnswerCounts> answers;
   std::optional<Reuse> least;

@@ -17,6 +17,7 @@ struct SentRequest {
   uint32_t turn = 0;
   double sent = 0, end = 0;  // seconds
   bool primer = false;
+  int64_t planned_input_tokens = 0;  // with what the engine puts around the words
   // What live answers need.
   bool reasoned = false;  // reasoning came before the answer, which the next prompt leaves out
   bool stopped = false;   // by itself: the last token may be one that ends a text, which is in no prompt

@@ -82,13 +82,13 @@ std::string WriteLines(const std::string& path, const std::vector<Json>& lines) 
   return path;
 }
 
-// Live answers, one session after the other: what is reusable is measured by the records, and an engine that
-// holds everything reuses just that. Returns it with the tokens that were planned and sent.
-struct LiveRun {
+// Chat, one session after the other: what is reusable is measured by the records, and an engine that holds
+// everything reuses just that. Returns it with the tokens that were planned and sent.
+struct ChatRun {
   results::ReuseFacts reuse;
   int64_t planned = 0, sent = 0;
 };
-LiveRun CheckLive(const std::vector<std::string>& more) {
+ChatRun CheckChat(const Json& settings, size_t requests, const std::vector<std::string>& more = {}) {
   std::vector<std::string> words = {
       "--gpu-cache-tokens",   "2000000", "--block-size",   std::to_string(kBlock),
       "--kv-bytes-per-token", "1",       "--prefill-rate", "2000000",
@@ -96,9 +96,8 @@ LiveRun CheckLive(const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
   const SimEngine engine(words);
   const TempDir dir;
-  const Json workload = {{"shape", "synthetic"}, {"answers", "live"}, {"api", "chat"}, {"sessions", 4},
-                         {"groups", 4},          {"prefix", 0},       {"turns", 4},    {"input", 64},
-                         {"growth", 32},         {"output", 160},     {"think", 0},    {"model", "sim"}};
+  Json workload = settings;
+  workload.update(Json{{"shape", "synthetic"}, {"api", "chat"}, {"think", 0}, {"model", "sim"}});
   const Json plan = {{"schema_version", 1},          {"urls", {engine.url()}},       {"workload", workload},
                      {"tokenize_url", engine.url()}, {"load", {{"concurrency", 1}}}, {"out", dir / "out"}};
   REQUIRE(AtomicWriteFile(dir / "plan.json", *DumpJson(plan)).ok());
@@ -107,8 +106,8 @@ LiveRun CheckLive(const std::vector<std::string>& more) {
   REQUIRE(done.code == 0);
   const auto records = ReadRecords(dir / "out/requests.jsonl.zst");
   REQUIRE(records.ok());
-  REQUIRE(records->size() == 16);
-  LiveRun out;
+  REQUIRE(records->size() == requests);
+  ChatRun out;
   int64_t cached = 0;
   for (const RequestRecord& record : *records) {
     REQUIRE(record.outcome == Outcome::kOk);
@@ -122,12 +121,14 @@ LiveRun CheckLive(const std::vector<std::string>& more) {
   REQUIRE(reuse.ok());
   out.reuse = *reuse;
   if (!out.reuse.reusable.has_value()) FAIL(out.reuse.reusable.reason());
-  // The template's own tokens are in the engine's prompts and not in the workload's: a block at most.
-  CHECK(*out.reuse.reusable ==
-        Approx(static_cast<double>(cached) / static_cast<double>(out.sent)).margin(0.03));
-  CHECK(out.reuse.curve.back().second == Approx(*out.reuse.reusable));
+  const double reused = static_cast<double>(cached) / static_cast<double>(out.sent);
+  CHECK(*out.reuse.reusable == Approx(reused).epsilon(1e-9));
+  CHECK(out.reuse.curve.back().second == Approx(reused).epsilon(1e-9));
   return out;
 }
+
+const Json kLive = {{"answers", "live"}, {"sessions", 4}, {"groups", 4},  {"prefix", 0},
+                    {"turns", 4},        {"input", 64},   {"growth", 32}, {"output", 160}};
 
 bool NoEngine() {
   return NoProgram() || !FileExists(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim");
@@ -205,7 +206,7 @@ TEST_CASE("each prompt of recorded sessions finds in the cache what was planned"
 
 TEST_CASE("live answers of their planned length are reused as planned", "[B2][D3][live]") {
   if (NoEngine()) return;
-  const LiveRun run = CheckLive({});
+  const ChatRun run = CheckChat(kLive, 16);
   CHECK(run.sent == run.planned);
   CHECK(*run.reuse.reusable > 0.85);
   CHECK(run.reuse.notes.empty());
@@ -214,12 +215,32 @@ TEST_CASE("live answers of their planned length are reused as planned", "[B2][D3
 TEST_CASE("live answers of a reasoning model: what is reusable is of the prompts that were sent",
           "[B2][B4][D3][live]") {
   if (NoEngine()) return;
-  const LiveRun run = CheckLive({"--reasoning-tokens", "100"});
+  const ChatRun run = CheckChat(kLive, 16, {"--reasoning-tokens", "100"});
   CHECK(run.planned - run.sent == 4 * 100 * (1 + 2 + 3));
   CHECK(*run.reuse.reusable < 0.7);
   REQUIRE(run.reuse.notes.size() == 2);
   CHECK_THAT(run.reuse.notes[0], Catch::Contains("2400 tokens fewer than planned"));
   CHECK_THAT(run.reuse.notes[1], Catch::Contains("12 of 12 live answers stand in the next prompt without"));
+}
+
+TEST_CASE("the chat template's tokens are in what is reusable, and move its blocks", "[B2][B4][live]") {
+  if (NoEngine()) return;
+  // 44 words with the template's 4 tokens before them make three whole blocks, without them two.
+  const ChatRun one = CheckChat(
+      {{"sessions", 10}, {"groups", 1}, {"prefix", 44}, {"turns", 1}, {"input", 20}, {"output", 4}}, 10);
+  CHECK(one.sent == 10 * 70);
+  CHECK(*one.reuse.reusable == Approx(9 * 48.0 / 700));
+  REQUIRE(one.reuse.notes.size() == 1);
+  CHECK_THAT(one.reuse.notes[0], Catch::Contains("conversations of one length"));
+  const ChatRun more = CheckChat({{"sessions", 6},
+                                  {"groups", 2},
+                                  {"prefix", 60},
+                                  {"turns", 4},
+                                  {"input", 20},
+                                  {"growth", 13},
+                                  {"output", 15}},
+                                 24);
+  CHECK(more.reuse.notes.empty());
 }
 
 }  // namespace poolmark::load::test
