@@ -340,10 +340,21 @@ std::optional<double> CountersFrom(const RepeatFacts& facts) {
   return counters_from;
 }
 
+// Where engines that count at either moment serve together, the later one: no prompt is left out.
+stats::CountedAt CountedAtOf(const RepeatFacts& facts) {
+  for (const stats::EngineFacts& engine : facts.engines) {
+    if (engine.role != stats::EngineFacts::Role::kDecode &&
+        stats::PromptsCountedAt(engine.dialect) == stats::CountedAt::kFinish)
+      return stats::CountedAt::kFinish;
+  }
+  return stats::CountedAt::kFirstToken;
+}
+
 }  // namespace
 
 RepeatComputer::RepeatComputer(const RepeatFacts& facts)
-    : requests_(facts.measured_from, facts.measured_to, facts.slos, CountersFrom(facts)) {}
+    : requests_(facts.measured_from, facts.measured_to, facts.slos, CountersFrom(facts), CountedAtOf(facts)) {
+}
 
 RepeatFigures RepeatComputer::Finish(const RepeatFacts& facts) {
   RepeatFigures out;

@@ -27,10 +27,11 @@ std::optional<double> TimePerOutputToken(const RequestFacts& request) {
 }
 
 RequestAccumulator::RequestAccumulator(double from, double to, std::vector<Slo> slos,
-                                       std::optional<double> counters_from)
+                                       std::optional<double> counters_from, CountedAt counted_at)
     : from_(from),
       to_(to),
       counters_from_(std::min(from, counters_from.value_or(from))),
+      counted_at_(counted_at),
       slos_(std::move(slos)),
       window_tokens_(WindowCount(to - from)) {}
 
@@ -43,8 +44,9 @@ void RequestAccumulator::Add(const RequestFacts& request) {
     window_tokens_[window] += tokens;
   }
   const bool primer_inside = request.primer && request.sent >= from_ && request.sent < to_;
-  if (primer_inside ||
-      (request.sent < from_ && request.first_output.value_or(request.end) > counters_from_)) {
+  const double counted =
+      counted_at_ == CountedAt::kFinish ? request.end : request.first_output.value_or(request.end);
+  if (primer_inside || (request.sent < from_ && counted > counters_from_)) {
     ++skew_.requests;
     if (request.input_tokens < 0)
       ++skew_.unknown;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/measured.h"
+#include "common/stats/counted_at.h"
 #include "common/stats/summary.h"
 
 namespace poolmark::stats {
@@ -72,7 +73,7 @@ struct RequestFigures {
 };
 
 // Prompts in flight when the engines' counters were read for the window's start (M7): sent before the window,
-// first output after the reading; and primers that were sent inside it. The counters of the window hold them,
+// and counted after the reading; and primers that were sent inside it. The counters of the window hold them,
 // the requests of the window do not.
 struct Skew {
   double tokens = 0;
@@ -86,7 +87,8 @@ class RequestAccumulator {
  public:
   // `counters_from`: when the counters were read; by default the window's start.
   RequestAccumulator(double from, double to, std::vector<Slo> slos,
-                     std::optional<double> counters_from = std::nullopt);
+                     std::optional<double> counters_from = std::nullopt,
+                     CountedAt counted_at = CountedAt::kFirstToken);
   void Add(const RequestFacts& request);
   RequestFigures Finish();
   // Output tokens that arrived in each of `windows` equal parts of the window, whichever request (M2).
@@ -95,6 +97,7 @@ class RequestAccumulator {
 
  private:
   double from_, to_, counters_from_;
+  CountedAt counted_at_;
   std::vector<Slo> slos_;
   RequestFigures figures_;
   std::vector<double> ttft_, tpot_, latency_, lateness_, sent_late_;

@@ -152,6 +152,27 @@ TEST_CASE("the presets that ship are the published limits", "[E5]") {
   CHECK_THAT(std::string(PickSlos(*all, {"mlperf"}).status().message()), Catch::Contains("known: "));
 }
 
+TEST_CASE("prompts in flight when counters were read are those that the engine counted after it",
+          "[B1][M7]") {
+  // All sent before the window of 10 to 20: answered before it, in the middle of their answers when it
+  // begins, and waiting for their first token.
+  const auto skew = [](CountedAt at) {
+    RequestAccumulator sums(10, 20, {}, std::nullopt, at);
+    for (const auto& [first, end, tokens] :
+         {std::tuple{8.0, 9.5, 1}, {8.0, 15.0, 10}, {9.0, 10.0, 100}, {11.0, 12.0, 1000}}) {
+      RequestFacts request;
+      request.start = request.sent = 7;
+      request.first_output = first;
+      request.end = end;
+      request.input_tokens = tokens;
+      sums.Add(request);
+    }
+    return sums.skew().tokens;
+  };
+  CHECK(skew(CountedAt::kFirstToken) == 1000);
+  CHECK(skew(CountedAt::kFinish) == 1010);
+}
+
 TEST_CASE("a token at the window's end is in its last part, one before or after it in none", "[H5]") {
   RequestAccumulator sums(10, 20, {});
   RequestFacts request;

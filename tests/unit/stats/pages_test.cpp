@@ -6,6 +6,7 @@
 #include "common/base/files.h"
 #include "common/prom/totals.h"
 #include "common/stats/attribution.h"
+#include "common/stats/counted_at.h"
 #include "tests/support/shared_data.h"
 
 using namespace poolmark;
@@ -58,6 +59,20 @@ TokenSources Sources(const EngineAttribution& engine) {
 }
 
 }  // namespace
+
+TEST_CASE("engines count prompts at the moment that the catalogue names", "[B1][M7]") {
+  for (const std::string& name : KnownDialects()) {
+    size_t found = 0;
+    for (const prom::TokenSource& source : Dialect(name).sources) {
+      if (source.gives != "prompt") continue;
+      ++found;
+      INFO(name << " " << source.series << " " << source.moment);
+      CHECK((source.moment == "finish") == (PromptsCountedAt(name) == CountedAt::kFinish));
+    }
+    // llama.cpp gives none of it: its parts are added up, and they move at the first token.
+    if (found == 0) CHECK(PromptsCountedAt(name) == CountedAt::kFirstToken);
+  }
+}
 
 TEST_CASE("a page of SGLang counts every cached token once", "[B1][B6]") {
   const auto s = Sources(Between(Prompt(0),
