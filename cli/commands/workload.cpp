@@ -126,6 +126,7 @@ Status PrintGenerated(const GenerateFlags& flags, const workload::Generated& gen
     POOLMARK_ASSIGN_OR_RETURN(const std::string text,
                               DumpJson({{"file", flags.out},
                                         {"requests", generated.requests},
+                                        {"notes", generated.notes},
                                         {"reusable", generated.reusable},
                                         {"reusable_written", generated.reusable_written}},
                                        1));
@@ -137,6 +138,7 @@ Status PrintGenerated(const GenerateFlags& flags, const workload::Generated& gen
     WriteOut(Printable(flags.out) + ": " + std::to_string(generated.requests) + " requests, " + shares +
              "\n");
   }
+  for (const std::string& note : generated.notes) std::cerr << "poolmark: " << note << "\n";
   if (generated.reusable - generated.reusable_of_prompts > 0.005) {
     std::cerr << "poolmark: with answers: live the prompts reuse earlier answers too, which the file cannot "
                  "say: who replays it reuses less\n";

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -153,6 +154,9 @@ Result<Generated> Generate(const std::string& source, const GenerateOptions& opt
     scripts.Done(arrival);
   }
   POOLMARK_RETURN_IF_ERROR(writer.Finish());
+  const size_t levels = std::max({spec.concurrency.size(), spec.rate.size(), spec.speedup.size()});
+  if (levels > 1)
+    written.notes.push_back("of the " + std::to_string(levels) + " levels only the first is written");
   ReuseOptions reuse;
   reuse.curve = false;
   written.reusable_of_prompts = Analyse(*workload, arrivals, reuse).share_uncut().value_or(0);

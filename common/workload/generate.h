@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 
@@ -14,6 +15,7 @@ struct GenerateOptions {
 };
 struct Generated {
   uint64_t requests = 0;
+  std::vector<std::string> notes;  // what of the workload is not in the file
   // Share of the prompt tokens that an unlimited cache could serve: of the workload, token by token; without
   // the live answers, which are in no line before the prompt that follows; and of what was written, in its
   // whole blocks.

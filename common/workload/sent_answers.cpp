@@ -58,13 +58,15 @@ class Sent final : public SentWorkload {
     const Script script = planned_.Outline(session);
     std::vector<Answer> out(turns.size());
     // Planned tokens that the prompts so far did not have. What the first differs by is no answer's.
-    int64_t missing = !turns.empty() && turns.front() != nullptr ? Difference(*turns.front()).value_or(0) : 0;
+    const int64_t base =
+        !turns.empty() && turns.front() != nullptr ? Difference(*turns.front()).value_or(0) : 0;
+    int64_t missing = base;
     for (size_t i = 0; i < turns.size(); ++i) {
       const int64_t planned = script.turns[i].answer.tokens;
       Answer& answer = out[i];
       answer.written = answer.in_prompt = static_cast<uint32_t>(planned);
       if (turns[i] == nullptr) continue;
-      counts_.planned_over_counted += Difference(*turns[i]).value_or(0);
+      counts_.planned_over_counted += Difference(*turns[i]).value_or(base) - base;
       if (turns[i]->output_tokens)
         answer.written = answer.in_prompt = Bounded(*turns[i]->output_tokens, planned);
       if (i + 1 == turns.size() || turns[i + 1] == nullptr) continue;
@@ -93,7 +95,7 @@ class Sent final : public SentWorkload {
     }
     const bool whole =
         answer->in_prompt == answer->written || (request.stopped && answer->in_prompt + 1 == answer->written);
-    if (counted && request.output_tokens && whole) return;
+    if (counted && request.output_tokens == answer->written && whole) return;  // and is believed
     ++counts_.doubtful;
     answer->same = doubtful_ == Doubtful::kReusable;
   }

@@ -34,7 +34,7 @@ struct AnswerCounts {
   // Not known to be the tokens that the engine wrote: of another length (their text was tokenized anew), or
   // of none that is known.
   uint64_t doubtful = 0;
-  int64_t planned_over_counted = 0;  // prompt tokens, of all requests
+  int64_t planned_over_counted = 0;  // prompt tokens, of all requests, for their answers' sake
 };
 
 // How far a prompt with a doubtful answer equals what the cache holds.

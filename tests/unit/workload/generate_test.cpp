@@ -68,6 +68,22 @@ TEST_CASE("what is reused of live answers is not in the file, whatever its block
   }
 }
 
+TEST_CASE("of several levels the first is written, and that is said", "[D3]") {
+  test::TempDir dir;
+  const std::string spec = dir / "spec.json",
+                    head = R"({"shape":"synthetic","sessions":4,"input":8,"output":2,)";
+  for (const auto& [level, notes] : {std::pair<std::string, size_t>{R"("rate":[2,4])", 1},
+                                     {R"("concurrency":[1,2,3])", 1},
+                                     {R"("rate":[2])", 0}}) {
+    REQUIRE(AtomicWriteFile(spec, head + level + "}").ok());
+    const auto done = Generate(spec, {}, dir / "out.jsonl");
+    INFO(done.status().ToString());
+    REQUIRE(done.ok());
+    REQUIRE(done->notes.size() == notes);
+    if (notes > 0) CHECK_THAT(done->notes[0], Catch::Contains("levels only the first is written"));
+  }
+}
+
 TEST_CASE("each session is opened once, however its turns lie between those of others", "[D3]") {
   class Counted : public Workload {
    public:
