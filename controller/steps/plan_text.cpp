@@ -111,7 +111,9 @@ std::string ExplainPlan(const Plan& plan) {
       std::vector<std::string> ports;
       for (uint32_t port : process.spec.ports()) ports.push_back(absl::StrCat(port));
       absl::StrAppend(&text, "  ", process.machine, "  ", process.spec.id(), "  ",
-                      process.attached ? process.base_url : process.spec.executable(),
+                      process.attached               ? process.base_url
+                      : process.spec.image().empty() ? process.spec.executable()
+                                                     : process.spec.image(),
                       ports.empty() ? "" : absl::StrCat("  ports ", absl::StrJoin(ports, " ")),
                       process.spec.gpus_size() > 0 ? absl::StrCat("  GPUs ", process.spec.gpus_size()) : "");
       if (process.host_tier_bytes > 0)

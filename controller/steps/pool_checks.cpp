@@ -70,9 +70,10 @@ v1::CheckResult CheckClocks(const std::map<std::string, MachineView>& machines) 
 }
 
 v1::CheckResult CheckGpuFamily(const std::map<std::string, MachineView>& machines) {
-  v1::CheckResult result = Start("gpu_family", "one vendor and one GPU model in the whole pool");
+  v1::CheckResult result =
+      Start("gpu_family", "one vendor and one GPU model in the whole pool, every GPU of the plan listed");
   std::map<std::string, std::set<std::string>> families;
-  std::vector<std::string> evidence;
+  std::vector<std::string> evidence, missing;
   size_t gpus = 0;
   for (const auto& [name, machine] : machines) {
     if (!machine.has_engines) continue;
@@ -83,9 +84,15 @@ v1::CheckResult CheckGpuFamily(const std::map<std::string, MachineView>& machine
       families[absl::StrCat(gpu.vendor(), " ", gpu.model())].insert(name);
       ++gpus;
     }
+    // Since the plan was made one may have fallen off the bus, or the tool stopped answering.
+    std::set<uint32_t> gone = machine.planned_gpus;
+    for (const v1::Gpu& gpu : machine.facts.gpus()) gone.erase(gpu.index());
+    if (!gone.empty())
+      missing.push_back(absl::StrCat("GPU ", absl::StrJoin(gone, ", "), " of ", name, " (it lists ",
+                                     machine.facts.gpus_size(), ")"));
   }
   result.set_evidence(absl::StrJoin(evidence, ", "));
-  if (families.empty()) {
+  if (families.empty() && missing.empty()) {
     result.set_outcome(v1::OUTCOME_SKIPPED);
     result.set_observed("no machine of this pool has a GPU");
     return result;
@@ -94,8 +101,16 @@ v1::CheckResult CheckGpuFamily(const std::map<std::string, MachineView>& machine
   for (const auto& [family, names] : families)
     seen.push_back(absl::StrCat(family, " on ", absl::StrJoin(names, ", ")));
   result.set_observed(absl::StrCat(gpus, " GPUs: ", absl::StrJoin(seen, "; ")));
-  result.set_outcome(families.size() == 1 ? v1::OUTCOME_PASS : v1::OUTCOME_FAIL);
+  result.set_outcome(families.size() == 1 && missing.empty() ? v1::OUTCOME_PASS : v1::OUTCOME_FAIL);
   if (families.size() > 1) result.set_hint("make one pool per GPU model");
+  if (!missing.empty()) {
+    result.set_observed(absl::StrCat("not listed any more: ", absl::StrJoin(missing, "; "), "; ", gpus,
+                                     " GPUs", seen.empty() ? "" : ": ", absl::StrJoin(seen, "; ")));
+    result.set_hint(
+        "see what the vendor's tool says on the machine, and its kernel's log (dmesg): a GPU that fell off "
+        "the "
+        "bus comes back with a reset or a reboot");
+  }
   return result;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct MachineView {
   std::string address;                    // in the pool's network
   std::vector<std::string> rdma_devices;  // that a stack of the job moves KV over
   bool has_engines = true;                // false: its GPUs do not count
+  std::set<uint32_t> planned_gpus;        // numbers of those that the plan gives to engines
 };
 
 inline constexpr Nanoseconds kClockLimit = std::chrono::milliseconds(100);  // M9
@@ -25,6 +27,7 @@ inline constexpr Nanoseconds kClockNote = std::chrono::milliseconds(10);
 
 // The largest difference between two of the machines' clocks against the limits of M9.
 v1::CheckResult CheckClocks(const std::map<std::string, MachineView>& machines);
+// One vendor and model, and every GPU that the plan uses is still listed.
 v1::CheckResult CheckGpuFamily(const std::map<std::string, MachineView>& machines);
 // One MTU in each of the pool's networks: on the devices that carry its addresses, and on its RDMA cards.
 v1::CheckResult CheckMtu(const std::map<std::string, MachineView>& machines);

@@ -118,6 +118,12 @@ MachineView ViewOf(const JobRun& run, const std::string& name) {
     if (run.plan->rdma_checks.contains(name)) view.rdma_devices = spec.rdma_devices;
     view.has_engines = !(spec.gpus && *spec.gpus == 0);
   }
+  for (const StackPlan& stack : run.plan->stacks) {
+    for (const PlannedProcess& process : stack.processes) {
+      if (process.machine == name && !process.attached)
+        view.planned_gpus.insert(process.spec.gpus().begin(), process.spec.gpus().end());
+    }
+  }
   return view;
 }
 

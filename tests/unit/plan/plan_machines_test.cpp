@@ -167,3 +167,16 @@ TEST_CASE("the plan picks machines that can carry the job, free ones first, with
   c.pool = "version: 1\nhead: nobody\nmachines: 2\n";
   CHECK_THAT(RefusalsOf(c), Catch::Contains("one of them the head nobody"));
 }
+
+TEST_CASE("the plan's text names the image of what runs in a container", "[C2]") {
+  Case c;
+  const std::string image = "vllm@sha256:" + std::string(64, 'a');
+  c.stack = "version: 1\nstrategy: local\nengine: vllm\nprocesses: [{name: engine, role: engine, image: \"" +
+            image + "\", backend: docker, argv: [x], ports: [http], gpus: 1}]\nentry: engine.http\n";
+  c.machines = {Machine("n0", "GPU", 4), Machine("n1", "GPU", 4)};
+  Errors refusals;
+  auto plan = PlanOf(c, &refusals);
+  for (const Error& refusal : refusals) UNSCOPED_INFO(refusal.message);
+  REQUIRE(plan.ok());
+  CHECK(ExplainPlan(*plan).find("  " + image + "  ports ") != std::string::npos);
+}

@@ -20,6 +20,7 @@ MachineView Machine(const std::string& address, const std::string& model, uint32
   machine.facts.set_gpu_tool("nvidia-smi 550.54");
   for (int i = 0; i < (model.empty() ? 0 : 2); ++i) {
     v1::Gpu* gpu = machine.facts.add_gpus();
+    gpu->set_index(static_cast<uint32_t>(i));
     gpu->set_vendor("nvidia");
     gpu->set_model(model);
   }
@@ -90,6 +91,22 @@ TEST_CASE("two GPU models stop a job; a machine without engines does not count",
   CHECK(CheckGpuFamily(pool).outcome() == v1::OUTCOME_PASS);
   CHECK(CheckGpuFamily({{"n0", Machine("10.0.0.1", "", 1500, milliseconds(0))}}).outcome() ==
         v1::OUTCOME_SKIPPED);
+}
+
+TEST_CASE("a GPU of the plan that its machine does not list any more stops a job", "[C7]") {
+  auto pool = Pool();
+  for (auto& [name, machine] : pool) machine.planned_gpus = {0, 1};
+  CHECK(CheckGpuFamily(pool).outcome() == v1::OUTCOME_PASS);
+  pool.at("n1").facts.mutable_gpus()->DeleteSubrange(0, 1);
+  v1::CheckResult result = CheckGpuFamily(pool);
+  Complete(result);
+  CHECK(result.outcome() == v1::OUTCOME_FAIL);
+  CHECK(Has(result.observed(), "not listed any more: GPU 0 of n1 (it lists 1)"));
+  for (auto& [name, machine] : pool) machine.facts.clear_gpus();  // no tool answers on any machine
+  result = CheckGpuFamily(pool);
+  Complete(result);
+  CHECK(result.outcome() == v1::OUTCOME_FAIL);
+  CHECK(Has(result.observed(), "GPU 0, 1 of n0 (it lists 0); GPU 0, 1 of n1 (it lists 0); 0 GPUs"));
 }
 
 TEST_CASE("two MTUs stop a job, and so does an address that no device carries", "[C9]") {
