@@ -74,6 +74,7 @@ Peaks PeaksOf(const std::vector<const RequestRecord*>& records) {
   std::vector<std::pair<int64_t, int>> edges;
   std::map<int64_t, double> seconds;
   for (const RequestRecord* r : records) {
+    if (!r->was_sent()) continue;
     edges.emplace_back(r->started, 1);
     edges.emplace_back(r->end, -1);
     if (r->outcome != Outcome::kOk) continue;

@@ -60,6 +60,7 @@ class Loop {
     int64_t due = 0;
     bool has_intended = false;
     int attempt = 1;
+    int last_status = 0;      // HTTP status of the attempt before this one
     bool counted = false;     // against max_requests and the warm-up
     bool measured = false;    // against measured_requests
     bool waited = false;      // for a connection
@@ -145,7 +146,7 @@ class Loop {
   void SentAll(Link* link, int64_t began);
   void EndExchange(Link* link);
   bool RetryWanted(const RequestRecord& record, const Request& request, bool stale) const;
-  void ScheduleRetry(Request request, int64_t first, std::optional<int64_t> retry_after, int64_t now);
+  void ScheduleRetry(Request request, const RequestRecord& failed, std::optional<int64_t> retry_after);
   static void FillRecord(const Request& request, uint32_t target, RequestRecord* record);
   RequestRecord NewRecord(const Request& request, uint32_t target) const;
   void Publish(RequestRecord* finished);

@@ -247,7 +247,6 @@ void Loop::EndExchange(Link* link) {
   // A wait that is longer than a request may take is none that is waited for.
   again = again && retry_after.value_or(0) <= options_.deadline.count() / 1'000'000'000;
   const Outcome outcome = record.outcome;
-  const int64_t first = record.intended.value_or(record.started);
   if (stale && !again) LoopLive::Add(live_.stale_requests, 1);
   if (link->stream.absurd_usage() && !again) LoopLive::Add(live_.absurd_usages, 1);
   if (!again) {
@@ -263,7 +262,7 @@ void Loop::EndExchange(Link* link) {
     CloseLink(link, outcome == Outcome::kCancelled || outcome == Outcome::kDeadline ||
                         outcome == Outcome::kStalled);
   }
-  if (again) return ScheduleRetry(request, first, retry_after, now);
+  if (again) return ScheduleRetry(request, record, retry_after);
   TurnEnded(request, outcome == Outcome::kOk, now);
 }
 
@@ -302,13 +301,14 @@ bool Loop::RetryWanted(const RequestRecord& record, const Request& request, bool
 }
 
 // Latency goes on from the first attempt: it becomes the intended time.
-void Loop::ScheduleRetry(Request request, int64_t first, std::optional<int64_t> retry_after, int64_t now) {
+void Loop::ScheduleRetry(Request request, const RequestRecord& failed, std::optional<int64_t> retry_after) {
   int64_t pause = options_.retry.pause.count() << std::min(request.attempt - 1, 10);
   if (retry_after.has_value()) pause = std::max(pause, *retry_after * 1'000'000'000);
   ++request.attempt;
-  request.due = first;
+  request.last_status = failed.http_status;
+  request.due = failed.intended.value_or(failed.started);
   request.has_intended = true;
-  timers_.push({now + pause, timer_order_++, Timer::Kind::kRetry, -1, request});
+  timers_.push({failed.end + pause, timer_order_++, Timer::Kind::kRetry, -1, request});
 }
 
 }  // namespace poolmark::load

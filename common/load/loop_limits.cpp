@@ -166,6 +166,10 @@ void Loop::CancelUnsent(const Request& request, int64_t now) {
   record.end = now;
   record.outcome = Outcome::kCancelled;
   record.error = request.attempt > 1 ? kCutBetweenAttempts : kCutUnsent;
+  if (request.attempt > 1) {  // what was sent, and the answer to it
+    record.attempts = request.attempt - 1;
+    record.http_status = request.last_status;
+  }
   if (request.attempt == 1) LoopLive::Add(live_.started, 1);
   Publish(&record);
   TurnEnded(request, false, now);

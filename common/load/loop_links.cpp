@@ -94,9 +94,7 @@ void Loop::FailConnect(Link* link) {
   } else {
     LoopLive::Add(live_.extra_attempts, 1);
   }
-  if (RetryWanted(record, *request, false)) {
-    return ScheduleRetry(*request, record.intended.value_or(record.started), std::nullopt, now_);
-  }
+  if (RetryWanted(record, *request, false)) return ScheduleRetry(*request, record, std::nullopt);
   Publish(&record);
   TurnEnded(*request, false, now_ + (options_.mode == LoadOptions::Mode::kClosed ? kConnectPause : 0));
 }

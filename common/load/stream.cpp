@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "common/base/json.h"
 
@@ -263,8 +264,9 @@ std::optional<int64_t> StreamReader::retry_after_seconds() const {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
   const bool whole =
       std::string_view(end, value.data() + value.size()).find_first_not_of(" \t") == std::string_view::npos;
-  if (value.empty() || error != std::errc() || !whole || seconds < 0) return std::nullopt;
-  return seconds;
+  if (value.empty() || !whole || seconds < 0 || error == std::errc::invalid_argument) return std::nullopt;
+  if (error == std::errc::result_out_of_range && value.front() == '-') return std::nullopt;
+  return error == std::errc() ? seconds : std::numeric_limits<int64_t>::max();
 }
 
 }  // namespace poolmark::load

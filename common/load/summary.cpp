@@ -155,6 +155,11 @@ void AddEndOfRates(const LoadOptions& options, const Summary& summary, std::vect
     notes->push_back("the steps of the rate ended after " + FormatDuration(length) + ", with " +
                      std::to_string(summary.requests) + " of the " +
                      std::to_string(options.measured_requests) + " requests that were asked for");
+  } else if (options.max_requests > summary.requests && options.measured_requests == 0 &&
+             options.warm_up == Nanoseconds(0) && options.warm_up_requests == 0 &&
+             options.warm_up_sessions == 0) {
+    notes->push_back("the steps of the rate ended after " + FormatDuration(length) +
+                     ", before the limit of " + std::to_string(options.max_requests) + " requests");
   } else if (options.duration.has_value() && options.measured_requests == 0) {
     notes->push_back("the steps of the rate ended after " + FormatDuration(length) + " of the " +
                      FormatDuration(*options.duration) + " that the load was to last");

@@ -26,7 +26,14 @@ std::string Verdict(const KneeReport& report) {
   if (!report.problems.empty())
     return "No knee is known, since the records of a level are missing or damaged (" + limits + ").";
   if (report.levels.empty()) return "No level was measured.";
-  if (!report.knee.has_value()) return "No level had " + limits + ".";
+  if (!report.knee.has_value()) {
+    const auto by_client = [&](const KneeLevel& level) {
+      return level.client_limited && level.share.value_or(0) >= report.share;
+    };
+    if (std::any_of(report.levels.begin(), report.levels.end(), by_client))
+      return "No knee is known: at a level with " + limits + " this client was too slow.";
+    return "No level had " + limits + ".";
+  }
   return "The highest load with " + limits + ": " + Name(report, *report.knee) +
          (report.open_end ? " or more" : "") + ".";
 }

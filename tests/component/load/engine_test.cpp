@@ -241,6 +241,7 @@ TEST_CASE("an answer that asks for a longer wait than a request may take is not 
   CHECK(longer.result.summary.ok == 1);
   CHECK(longer.result.summary.total_s < 20);
   CHECK(attempts("Retry-After: 99999999999999999\r\n") == 1);
+  CHECK(attempts("Retry-After: 99999999999999999999999\r\n") == 1);
   const Outcomes waited = load_of("Retry-After: 1 \r\n");
   CHECK(waited.records[0].attempts == 2);
   CHECK(waited.records[0].outcome == Outcome::kOk);
@@ -249,6 +250,30 @@ TEST_CASE("an answer that asks for a longer wait than a request may take is not 
   CHECK(attempts("Retry-After: 3600abc\r\n") == 2);
   CHECK(attempts("Retry-After: Wed, 21 Oct 2099 07:28:00 GMT\r\n") == 2);
   CHECK(attempts("Retry-After: -5\r\n") == 2);
+  CHECK(attempts("Retry-After: -99999999999999999999999\r\n") == 2);
+}
+
+TEST_CASE("a request that is cut off while it waits for another attempt says what was sent and answered",
+          "[live]") {
+  TokenServer server({.answer = [](RawConnection& connection, const std::string&, int) {
+    return connection.Write("HTTP/1.1 429 Busy\r\nRetry-After: 30\r\nContent-Length: 0\r\n\r\n");
+  }});
+  LoadOptions options = Closed(server.url(), 2);
+  options.retry.attempts = 3;
+  options.retry.on_429 = true;
+  options.duration = milliseconds(200);
+  options.drain = milliseconds(100);
+  ListedSource source = ListedSource::Endless();
+  const Outcomes load = Run(options, source);
+  REQUIRE(load.records.size() == 2);
+  for (const auto& record : load.records) {
+    CHECK(record.outcome == Outcome::kCancelled);
+    CHECK(record.error == kCutBetweenAttempts);
+    CHECK(record.attempts == 1);
+    CHECK(record.http_status == 429);
+  }
+  CHECK(load.result.summary.client.extra_attempts == 0);
+  CHECK(server.requests() == 2);
 }
 
 TEST_CASE("connections that a server closes while idle are replaced, not counted as failures", "[live]") {

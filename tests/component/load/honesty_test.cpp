@@ -126,6 +126,12 @@ TEST_CASE("a rate whose steps end before what was asked for says so", "[live]") 
         "the steps of the rate ended after 200ms, with 30 of the 100 requests that were asked for");
   CHECK(note_of("100:100ms", 0, milliseconds(300)) ==
         "the steps of the rate ended after 100ms of the 300ms that the load was to last");
+  LoadOptions limited = Open(server.url(), "100:100ms");
+  limited.max_requests = 50;
+  ListedSource source = ListedSource::Endless();
+  CHECK_THAT(Run(limited, source).result.summary.notes,
+             Catch::VectorContains(
+                 std::string("the steps of the rate ended after 100ms, before the limit of 50 requests")));
   CHECK(note_of("100:100ms", 10, milliseconds(0)).empty());
   CHECK(note_of("100:100ms", 10, milliseconds(300)).empty());
   CHECK(note_of("100:100ms", 0, milliseconds(0)).empty());

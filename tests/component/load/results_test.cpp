@@ -269,6 +269,23 @@ TEST_CASE("exports carry the records in the forms of other tools", "[live]") {
   CHECK(aggregate["total_osl"]["avg"] == 30);
 }
 
+TEST_CASE("requests that never left are not concurrent in an export", "[live]") {
+  if (NoProgram()) return;
+  TokenServer server({.tokens = 1, .first = milliseconds(200)});
+  const TempDir dir;
+  REQUIRE(Poolmark(Quick(server, {"-r", "40", "--duration", "1s", "--max-connections", "2", "--drain",
+                                  "100ms", "--out", dir / "o", "--export", "vllm"}))
+              .code == 0);
+  size_t unsent = 0;
+  const auto records = ReadRecords(dir / "o/requests.jsonl.zst");
+  REQUIRE(records.ok());
+  for (const RequestRecord& record : *records) unsent += !record.was_sent();
+  CHECK(unsent > 10);
+  const Json vllm = *ParseJson(*ReadFile(dir / "o/vllm.json"));
+  CHECK(vllm["max_concurrent_requests"].get<int>() >= 1);
+  CHECK(vllm["max_concurrent_requests"].get<int>() <= 2);
+}
+
 TEST_CASE("a failed request is an error in the exports and in none of their figures", "[live][H8]") {
   if (NoProgram()) return;
   // Every second answer breaks off after its first token.
