@@ -356,7 +356,10 @@ TEST_CASE("an exporter is used only when checksum, version and address are right
   spec.argv = {"${port}"};
   spec.url = "http://127.0.0.1:${port}/metrics";
   spec.dialect = "node_exporter";
-  const ExporterContext context{fixture.spawner.get(), fixture.client.get(), "/", 20s};
+  ExporterContext context;
+  context.spawner = fixture.spawner.get();
+  context.client = fixture.client.get();
+  context.ready_within = 20s;
   const auto reason = [&] { return std::string(StartExporter(spec, context).status().message()); };
   CHECK(reason().find("no checksum is pinned") != std::string::npos);
   spec.sha256 = {std::string(64, '0')};
