@@ -144,7 +144,7 @@ Status ReadPromptLengths(const LoadArguments& a, const load::LoadOptions& option
                                                                 options.headers, options.tls}));
   workload::TextTokens text;
   if (counts) {
-    auto calibrated = workload::CalibrateWords(counter.tokens.get(), quick->chat);
+    auto calibrated = workload::CalibrateWords(counter.tokens.get(), quick->chat, false);
     if (!calibrated.ok()) {
       // An answer that is none is the endpoint's fault and not the command's.
       if (calibrated.status().code() == absl::StatusCode::kInvalidArgument)

@@ -76,13 +76,14 @@ class ScriptSession final : public load::Session {
   int64_t Overhead(const Prompt& prompt) const {
     const TextTokens& text = shared_->text;
     if (!shared_->spec.chat) return shared_->spec.token_ids ? 0 : text.text_overhead;
-    int64_t messages = 0;
+    int64_t overhead = text.chat_overhead;
     const Role* before = nullptr;
     for (const Span& span : prompt) {
-      if (before == nullptr || *before != span.role) ++messages;
+      if (before == nullptr || *before != span.role)
+        overhead += span.role == Role::kSystem ? text.system_overhead : text.message_overhead;
       before = &span.role;
     }
-    return text.chat_overhead + messages * text.message_overhead;
+    return overhead;
   }
 
   // An answer in the prompt is the engine's own text where answers are live.
@@ -166,7 +167,7 @@ Result<std::unique_ptr<load::SessionSource>> OpenSource(const Json& json, TokenC
   POOLMARK_ASSIGN_OR_RETURN(auto workload, OpenWorkload(spec));
   TextTokens text{PlainWords()};
   if (!spec.token_ids && counter != nullptr) {
-    POOLMARK_ASSIGN_OR_RETURN(text, CalibrateWords(counter, spec.chat));
+    POOLMARK_ASSIGN_OR_RETURN(text, CalibrateWords(counter, spec.chat, spec.prefix > 0));
   }
   if (notes != nullptr) {
     *notes = workload->notes();

@@ -145,7 +145,7 @@ const std::vector<std::string>& PlainWords() {
   return words;
 }
 
-Result<TextTokens> CalibrateWords(TokenCounter* counter, bool chat) {
+Result<TextTokens> CalibrateWords(TokenCounter* counter, bool chat, bool system) {
   TextTokens text;
   POOLMARK_ASSIGN_OR_RETURN(const int64_t base, counter->CountText("the"));
   std::vector<std::string> kept;
@@ -182,6 +182,18 @@ Result<TextTokens> CalibrateWords(TokenCounter* counter, bool chat) {
     }
     text.message_overhead = more / 2;
     text.chat_overhead = single - 2 - text.message_overhead;
+    if (system) {
+      // Some templates have a system block of their own where a chat brings none, or always one.
+      const auto with = counter->CountChat({{"system", one}, {"user", one}});
+      if (!with.ok()) {
+        return Precondition(
+            "tokenizer",
+            "the chat template takes no system message, which holds this workload's prefix: " +
+                std::string(with.status().message()),
+            "use api: completions, or no prefix");
+      }
+      text.system_overhead = *with - single - 2;
+    }
   }
   POOLMARK_ASSIGN_OR_RETURN(const int64_t check, counter->CountText(Joined(words, 0, words.size())));
   text.exact = check - base == static_cast<int64_t>(words.size());

@@ -37,7 +37,8 @@ struct TextTokens {
   std::vector<std::string> words;
   int64_t text_overhead = 0;     // tokens that any text prompt has besides its words (a beginning of text)
   int64_t chat_overhead = 0;     // and any chat prompt
-  int64_t message_overhead = 0;  // per message
+  int64_t message_overhead = 0;  // per message of a user or an assistant
+  int64_t system_overhead = 0;   // of a first message of the system; below 0 where it takes a default's place
   bool exact = false;
 };
 
@@ -45,7 +46,8 @@ struct TextTokens {
 const std::vector<std::string>& PlainWords();
 
 // Keeps the words that are one token each, and measures the template's overhead. Asks the counter a few
-// dozen times. Fails when fewer than 64 words are left or when the counter is not consistent.
-Result<TextTokens> CalibrateWords(TokenCounter* counter, bool chat);
+// dozen times. `system`: chats begin with a message of the system. Fails when fewer than 64 words are left,
+// when the counter is not consistent, and when a template takes no system message that is wanted.
+Result<TextTokens> CalibrateWords(TokenCounter* counter, bool chat, bool system);
 
 }  // namespace poolmark::workload

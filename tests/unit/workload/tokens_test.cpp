@@ -13,14 +13,18 @@ using namespace poolmark::workload;
 namespace {
 
 // A tokenizer of pieces: a word of more than `longest` letters is two tokens; every text has `begin` tokens
-// more, every message `message`, every chat `chat`.
+// more, every message `message`, every chat `chat`, and one that brings no system message `default_system`,
+// as Qwen's templates have it.
 class Pieces final : public TokenCounter {
  public:
   size_t longest = 6;
-  int64_t begin = 0, message = 4, chat = 3;
+  int64_t begin = 0, message = 4, chat = 3, default_system = 0;
+  bool refuses_system = false;  // as Gemma's template does
   Result<int64_t> CountText(std::string_view text) override { return begin + Words(text); }
   Result<int64_t> CountChat(const std::vector<std::pair<std::string, std::string>>& messages) override {
-    int64_t total = chat;
+    const bool system = !messages.empty() && messages.front().first == "system";
+    if (system && refuses_system) return Precondition("tokenize", "system role not supported", "");
+    int64_t total = chat + (system ? 0 : default_system);
     for (const auto& [role, content] : messages) total += message + Words(content);
     return total;
   }
@@ -54,6 +58,7 @@ TEST_CASE("text and chat prompts have exactly the planned tokens by the engine's
       Pieces counter;
       counter.longest = longest;
       counter.begin = longest == 5 ? 1 : 0;
+      counter.default_system = longest == 9 ? 20 : 0;
       std::vector<std::string> notes;
       auto source = OpenSource(Json{{"shape", "shared-prompt"},
                                     {"prompt", "text"},
@@ -80,6 +85,18 @@ TEST_CASE("text and chat prompts have exactly the planned tokens by the engine's
   }
 }
 
+TEST_CASE("a template without system messages is refused only where the workload has one", "[M23]") {
+  Pieces counter;
+  counter.refuses_system = true;
+  Json spec = {{"shape", "synthetic"}, {"api", "chat"}, {"prompt", "text"},
+               {"input", 5},           {"output", 1},   {"prefix", 16}};
+  const auto refused = OpenSource(spec, &counter, nullptr);
+  CHECK_THAT(std::string(refused.status().message()),
+             Catch::Contains("takes no system message") && Catch::Contains("system role not supported"));
+  spec["prefix"] = 0;
+  CHECK(OpenSource(spec, &counter, nullptr).ok());
+}
+
 TEST_CASE("without a tokenizer the lengths are approximate and a note says so", "[M23]") {
   std::vector<std::string> notes;
   REQUIRE(
@@ -92,7 +109,7 @@ TEST_CASE("without a tokenizer the lengths are approximate and a note says so", 
 TEST_CASE("a tokenizer of letters has too few words, and the refusal says what to do", "[M23]") {
   Pieces counter;
   counter.longest = 1;
-  const auto text = CalibrateWords(&counter, false);
+  const auto text = CalibrateWords(&counter, false, false);
   CHECK_THAT(std::string(text.status().message()), Catch::Contains("prompt: ids"));
 }
 
