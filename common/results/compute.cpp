@@ -340,11 +340,12 @@ std::optional<double> CountersFrom(const RepeatFacts& facts) {
   return counters_from;
 }
 
-// Where engines that count at either moment serve together, the later one: no prompt is left out.
-stats::CountedAt CountedAtOf(const RepeatFacts& facts) {
-  for (const stats::EngineFacts& engine : facts.engines) {
-    if (engine.role != stats::EngineFacts::Role::kDecode &&
-        stats::PromptsCountedAt(engine.dialect) == stats::CountedAt::kFinish)
+// Where engines that count at either moment serve together, the later one: no prompt is left out. A prefill
+// engine finishes with the first token, not with the answer that the client sees.
+stats::CountedAt CountedAtOf(const RepeatFacts& facts, const stats::Attribution& sources) {
+  for (size_t i = 0; i < facts.engines.size(); ++i) {
+    if (facts.engines[i].role == stats::EngineFacts::Role::kAggregated &&
+        sources.engines[i].counted_at == stats::CountedAt::kFinish)
       return stats::CountedAt::kFinish;
   }
   return stats::CountedAt::kFirstToken;
@@ -353,8 +354,7 @@ stats::CountedAt CountedAtOf(const RepeatFacts& facts) {
 }  // namespace
 
 RepeatComputer::RepeatComputer(const RepeatFacts& facts)
-    : requests_(facts.measured_from, facts.measured_to, facts.slos, CountersFrom(facts), CountedAtOf(facts)) {
-}
+    : requests_(facts.measured_from, facts.measured_to, facts.slos, CountersFrom(facts)) {}
 
 RepeatFigures RepeatComputer::Finish(const RepeatFacts& facts) {
   RepeatFigures out;
@@ -374,7 +374,7 @@ RepeatFigures RepeatComputer::Finish(const RepeatFacts& facts) {
   for (const auto& goodput : out.requests.goodput)
     out.goodput_per_gpu.push_back(per_gpu(goodput.good_per_second));
   out.sources = stats::Attribute(facts.engines, out.requests.client_prompt_tokens);
-  const stats::Skew& skew = requests_.skew();
+  const stats::Skew& skew = requests_.skew(CountedAtOf(facts, out.sources));
   out.sources.skew_tokens += skew.tokens;
   if (skew.unknown > 0) {
     out.sources.notes.push_back(

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/measured.h"
+#include "common/stats/counted_at.h"
 
 namespace poolmark::stats {
 
@@ -57,8 +58,9 @@ struct EngineAttribution {
   double transferred_tokens = 0;    // decode engines: received from prefill
   double recomputed_on_decode = 0;  // decode engines: more than one token per request computed again
   bool engine_cache_label = false;
-  std::vector<std::string> series;  // read
-  std::vector<std::string> notes;   // why something is not attributed
+  CountedAt counted_at = CountedAt::kFirstToken;  // of the series that sources.prompt is from
+  std::vector<std::string> series;                // read
+  std::vector<std::string> notes;                 // why something is not attributed
 };
 
 EngineAttribution AttributeEngine(const EngineFacts& facts);

@@ -1,14 +1,10 @@
-// When an engine counts a prompt. Pure.
+// When an engine counts a prompt. Plain values.
 #pragma once
-#include <string_view>
 
 namespace poolmark::stats {
 
-// When its counter of prompt tokens moves for a prompt.
+// When its counter of prompt tokens moves for a prompt. One that moves when a prompt is scheduled counts as
+// at its first token, the nearest later moment that a client sees.
 enum class CountedAt { kFirstToken, kFinish };
-
-// Of the series that AttributeEngine takes the prompt tokens of a dialect from; deploy/catalogue names the
-// moment of each, and a test holds the two against each other.
-CountedAt PromptsCountedAt(std::string_view dialect);
 
 }  // namespace poolmark::stats

@@ -209,6 +209,7 @@ Measured<TokenSources> DialectReader::ReadSglang() {
     }
   }
   if (!prompt) return Missing("sglang:prompt_tokens_total");
+  out_.counted_at = CountedAt::kFinish;
   sources.prompt = *prompt;
   const auto cached = ReadSglangCached(storage, &sources);
   const double computed = Get("sglang:uncached_prompt_tokens_histogram_sum").value_or(0);
@@ -264,6 +265,7 @@ Measured<TokenSources> DialectReader::ReadTensorRt() {
   const auto cached = Get("trtllm_prompt_cached_tokens_total");
   if (!prompt || !cached)
     return Missing(prompt ? "trtllm_prompt_cached_tokens_total" : "trtllm_prompt_tokens_total");
+  out_.counted_at = CountedAt::kFinish;
   TokenSources sources;
   sources.prompt = *prompt;
   sources.computed = std::max(0.0, *prompt - *cached);

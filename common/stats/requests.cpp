@@ -27,11 +27,10 @@ std::optional<double> TimePerOutputToken(const RequestFacts& request) {
 }
 
 RequestAccumulator::RequestAccumulator(double from, double to, std::vector<Slo> slos,
-                                       std::optional<double> counters_from, CountedAt counted_at)
+                                       std::optional<double> counters_from)
     : from_(from),
       to_(to),
       counters_from_(std::min(from, counters_from.value_or(from))),
-      counted_at_(counted_at),
       slos_(std::move(slos)),
       window_tokens_(WindowCount(to - from)) {}
 
@@ -44,15 +43,16 @@ void RequestAccumulator::Add(const RequestFacts& request) {
     window_tokens_[window] += tokens;
   }
   const bool primer_inside = request.primer && request.sent >= from_ && request.sent < to_;
-  const double counted =
-      counted_at_ == CountedAt::kFinish ? request.end : request.first_output.value_or(request.end);
-  if (primer_inside || (request.sent < from_ && counted > counters_from_)) {
-    ++skew_.requests;
+  const auto add_skew = [&](double counted, Skew* skew) {
+    if (!primer_inside && (request.sent >= from_ || counted <= counters_from_)) return;
+    ++skew->requests;
     if (request.input_tokens < 0)
-      ++skew_.unknown;
+      ++skew->unknown;
     else
-      skew_.tokens += static_cast<double>(request.input_tokens);
-  }
+      skew->tokens += static_cast<double>(request.input_tokens);
+  };
+  add_skew(request.first_output.value_or(request.end), &skew_at_first_token_);
+  add_skew(request.end, &skew_at_finish_);
   if (request.end > from_ && request.sent < to_) {
     edges_.emplace_back(std::max(request.sent, from_), 1);
     edges_.emplace_back(std::min(request.end, to_), -1);

@@ -87,17 +87,18 @@ class RequestAccumulator {
  public:
   // `counters_from`: when the counters were read; by default the window's start.
   RequestAccumulator(double from, double to, std::vector<Slo> slos,
-                     std::optional<double> counters_from = std::nullopt,
-                     CountedAt counted_at = CountedAt::kFirstToken);
+                     std::optional<double> counters_from = std::nullopt);
   void Add(const RequestFacts& request);
   RequestFigures Finish();
   // Output tokens that arrived in each of `windows` equal parts of the window, whichever request (M2).
   const std::vector<double>& window_tokens() const { return window_tokens_; }
-  const Skew& skew() const { return skew_; }
+  // With engines that count prompts at this moment.
+  const Skew& skew(CountedAt at = CountedAt::kFirstToken) const {
+    return at == CountedAt::kFinish ? skew_at_finish_ : skew_at_first_token_;
+  }
 
  private:
   double from_, to_, counters_from_;
-  CountedAt counted_at_;
   std::vector<Slo> slos_;
   RequestFigures figures_;
   std::vector<double> ttft_, tpot_, latency_, lateness_, sent_late_;
@@ -105,7 +106,7 @@ class RequestAccumulator {
   std::vector<std::pair<float, float>> pairs_;  // (ttft, tpot) of good candidates; tpot 0 without one
   std::vector<std::pair<double, int>> edges_;   // +1 at start, -1 at end
   std::vector<double> window_tokens_;
-  Skew skew_;
+  Skew skew_at_first_token_, skew_at_finish_;
   bool usage_missing_ = false, cached_missing_ = false;
   double prompt_ = 0, cached_ = 0;
 };

@@ -12,9 +12,12 @@ TEST_CASE("the skew of engines that count at the end of an answer holds those th
   RepeatFacts facts = test::ExampleRepeats().front().facts;
   facts.measured_from = 10;
   facts.measured_to = 20;
-  const auto skew = [&](const std::string& dialect) {
+  const auto skew = [&](const std::string& dialect, const stats::Deltas& deltas,
+                        stats::EngineFacts::Role role = stats::EngineFacts::Role::kAggregated) {
     for (auto& engine : facts.engines) {
       engine.dialect = dialect;
+      engine.deltas = deltas;
+      engine.role = role;
       engine.counters_from = 9.9;
     }
     bool given = false;
@@ -32,9 +35,20 @@ TEST_CASE("the skew of engines that count at the end of an answer holds those th
     });
     INFO(figures.status().ToString());
     REQUIRE(figures.ok());
+    CHECK((*figures->sources.total).prompt == 900);
     return figures->sources.skew_tokens;
   };
-  CHECK(skew("vllm") == 0);
-  CHECK(skew("sglang") == 55000);
-  CHECK(skew("trtllm") == 55000);
+  CHECK(skew("vllm", {{"vllm:prompt_tokens_total", 900}}) == 0);
+  const stats::Deltas sglang = {{"sglang:prompt_tokens_total", 900}};
+  CHECK(skew("sglang", sglang) == 55000);
+  const stats::Deltas trtllm = {{"trtllm_prompt_tokens_total", 900},
+                                {"trtllm_prompt_cached_tokens_total", 400}};
+  CHECK(skew("trtllm", trtllm) == 55000);
+  // Counted when it was scheduled, though the engine has the other counter too.
+  CHECK(skew("sglang", {{"sglang:prefill_effective_tokens_total{mode=input}", 500},
+                        {"sglang:prefill_effective_tokens_total{mode=device_hit}", 400},
+                        {"sglang:prompt_tokens_total", 55900}}) == 0);
+  // Of a split pool the prefill engine is done with the prompt at its first token.
+  CHECK(skew("sglang", sglang, stats::EngineFacts::Role::kPrefill) == 0);
+  CHECK(skew("trtllm", trtllm, stats::EngineFacts::Role::kPrefill) == 0);
 }

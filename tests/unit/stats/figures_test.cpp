@@ -157,7 +157,7 @@ TEST_CASE("prompts in flight when counters were read are those that the engine c
   // All sent before the window of 10 to 20: answered before it, in the middle of their answers when it
   // begins, and waiting for their first token.
   const auto skew = [](CountedAt at) {
-    RequestAccumulator sums(10, 20, {}, std::nullopt, at);
+    RequestAccumulator sums(10, 20, {});
     for (const auto& [first, end, tokens] :
          {std::tuple{8.0, 9.5, 1}, {8.0, 15.0, 10}, {9.0, 10.0, 100}, {11.0, 12.0, 1000}}) {
       RequestFacts request;
@@ -167,7 +167,7 @@ TEST_CASE("prompts in flight when counters were read are those that the engine c
       request.input_tokens = tokens;
       sums.Add(request);
     }
-    return sums.skew().tokens;
+    return sums.skew(at).tokens;
   };
   CHECK(skew(CountedAt::kFirstToken) == 1000);
   CHECK(skew(CountedAt::kFinish) == 1010);

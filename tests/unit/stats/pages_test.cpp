@@ -1,12 +1,13 @@
 // From whole pages to token sources, by the way that `load --metrics` and Verify take: two pages, their
 // totals, the difference, the attribution. Pages of vLLM and llama.cpp are recorded; those of SGLang have the
 // names and labels of its metrics_collector.py (no SGLang was at hand to record).
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "common/base/files.h"
 #include "common/prom/totals.h"
 #include "common/stats/attribution.h"
-#include "common/stats/counted_at.h"
 #include "tests/support/shared_data.h"
 
 using namespace poolmark;
@@ -60,18 +61,54 @@ TokenSources Sources(const EngineAttribution& engine) {
 
 }  // namespace
 
-TEST_CASE("engines count prompts at the moment that the catalogue names", "[B1][M7]") {
-  for (const std::string& name : KnownDialects()) {
-    size_t found = 0;
-    for (const prom::TokenSource& source : Dialect(name).sources) {
-      if (source.gives != "prompt") continue;
-      ++found;
-      INFO(name << " " << source.series << " " << source.moment);
-      CHECK((source.moment == "finish") == (PromptsCountedAt(name) == CountedAt::kFinish));
-    }
-    // llama.cpp gives none of it: its parts are added up, and they move at the first token.
-    if (found == 0) CHECK(PromptsCountedAt(name) == CountedAt::kFirstToken);
+TEST_CASE("engines count prompts at the moment that the catalogue names for the series they are taken from",
+          "[B1][M7]") {
+  struct Page {
+    std::string dialect, taken;
+    prom::Labels labels;
+    Deltas deltas;
+  };
+  const std::string effective = "sglang:prefill_effective_tokens_total{mode=";
+  const Page pages[] = {
+      {"vllm", "vllm:prompt_tokens_total", {}, {{"vllm:prompt_tokens_total", 900}}},
+      {"sim", "vllm:prompt_tokens_total", {}, {{"vllm:prompt_tokens_total", 900}}},
+      {"sglang",
+       "sglang:prefill_effective_tokens_total",
+       {{"mode", "input"}},
+       {{effective + "input}", 500}, {effective + "device_hit}", 400}, {"sglang:prompt_tokens_total", 700}}},
+      {"sglang", "sglang:prompt_tokens_total", {}, {{"sglang:prompt_tokens_total", 900}}},
+      // Declared, but nothing was counted at schedule time.
+      {"sglang",
+       "sglang:prompt_tokens_total",
+       {},
+       {{effective + "input}", 0}, {effective + "device_hit}", 0}, {"sglang:prompt_tokens_total", 900}}},
+      {"trtllm",
+       "trtllm_prompt_tokens_total",
+       {},
+       {{"trtllm_prompt_tokens_total", 900}, {"trtllm_prompt_cached_tokens_total", 100}}},
+      {"llama-cpp",
+       "llamacpp:prompt_tokens_total",
+       {},
+       {{"llamacpp:prompt_tokens_total", 500}, {"llamacpp:prompt_tokens_cached_total", 400}}},
+  };
+  std::set<std::string> dialects;
+  for (const Page& page : pages) {
+    INFO(page.dialect << " " << page.taken);
+    dialects.insert(page.dialect);
+    EngineFacts facts;
+    facts.dialect = page.dialect;
+    facts.deltas = page.deltas;
+    const EngineAttribution engine = AttributeEngine(facts);
+    REQUIRE(engine.sources.has_value());
+    CHECK((*engine.sources).prompt == 900);
+    const auto& sources = Dialect(page.dialect).sources;
+    const auto source = std::find_if(sources.begin(), sources.end(), [&](const prom::TokenSource& one) {
+      return one.series == page.taken && one.labels == page.labels;
+    });
+    REQUIRE(source != sources.end());
+    CHECK((source->moment == "finish") == (engine.counted_at == CountedAt::kFinish));
   }
+  CHECK(dialects == std::set<std::string>(KnownDialects().begin(), KnownDialects().end()));
 }
 
 TEST_CASE("a page of SGLang counts every cached token once", "[B1][B6]") {
