@@ -74,6 +74,8 @@ struct Change {
   std::optional<int64_t> estimated_ns{};
   std::optional<StoredRepeat> repeat{};                           // a repeat finished with this event
   std::vector<std::pair<std::string, std::string>> quarantine{};  // for this job: machine, why
+  // The event counts only while the job's `pending` is still this.
+  std::optional<Pending> decided_with{};
 };
 
 class Store {

@@ -229,7 +229,8 @@ Result<std::optional<std::pair<StoredJob, Action>>> Store::Apply(const std::stri
     POOLMARK_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
     POOLMARK_ASSIGN_OR_RETURN(job, GetLocked(job_id));
     auto transition = Next(job.job.state(), event, job.pending);
-    if (!transition) return std::optional<std::pair<StoredJob, Action>>();
+    if (!transition || change.decided_with.value_or(job.pending) != job.pending)
+      return std::optional<std::pair<StoredJob, Action>>();
     action = transition->action;
     job.pending = transition->pending;
     job.job.set_state(transition->next);

@@ -59,6 +59,7 @@ Status Registry::Load() {
 }
 
 Status Registry::Refresh() {
+  std::lock_guard order(rows_mutex_);
   POOLMARK_ASSIGN_OR_RETURN(auto stored, store_->Machines());
   std::lock_guard lock(mutex_);
   for (StoredMachine& machine : stored) machines_[machine.name].stored = std::move(machine);
@@ -87,7 +88,7 @@ std::vector<std::string> Registry::JudgeHeld(const std::string& machine,
       std::lock_guard lock(mutex_);
       Entry& entry = machines_[machine];
       v1::HeldJob& kept = entry.held[job.job_id()];
-      if (!EndedClean(job) || open.count(job.job_id()) == 0) kept = job;
+      if (job.epoch() >= kept.epoch() && (!EndedClean(job) || open.count(job.job_id()) == 0)) kept = job;
       owned = known && entry.stored.job_id == job.job_id() && !IsTerminal(stored->job.state());
     }
     if (owned) continue;  // its runner decides
@@ -147,8 +148,9 @@ Result<v1::RegisterResponse> Registry::Register(const v1::RegisterRequest& reque
     }
   }
   POOLMARK_RETURN_IF_ERROR(CheckOneAgent(request));
-  POOLMARK_RETURN_IF_ERROR(store_->SaveRegistration(itself));
   {
+    std::lock_guard order(rows_mutex_);
+    POOLMARK_RETURN_IF_ERROR(store_->SaveRegistration(itself));
     std::lock_guard lock(mutex_);
     Entry& entry = machines_[request.machine()];
     if (entry.stored.name.empty()) {
@@ -342,9 +344,15 @@ uint64_t Registry::epoch(const std::string& machine) const {
   return found == machines_.end() ? 0 : found->second.stored.epoch;
 }
 
-Status Registry::NoteTaken(const std::string& machine, const std::string& job_id) {
-  if (HasTaken(machine, job_id)) return absl::OkStatus();
-  POOLMARK_RETURN_IF_ERROR(store_->NoteTaken(job_id, machine));
+Status Registry::NoteTaken(const std::string& machine, const v1::LeaseId& lease) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = machines_.find(machine);
+    if (found != machines_.end())
+      found->second.answered_epoch = std::max(found->second.answered_epoch, lease.epoch());
+  }
+  if (HasTaken(machine, lease.job_id())) return absl::OkStatus();
+  POOLMARK_RETURN_IF_ERROR(store_->NoteTaken(lease.job_id(), machine));
   return Refresh();
 }
 
@@ -401,6 +409,8 @@ std::optional<v1::HeldJob> Registry::Held(const std::string& machine, const std:
   if (found == machines_.end()) return std::nullopt;
   auto held = found->second.held.find(job_id);
   if (held == found->second.held.end()) return std::nullopt;
+  // How an earlier grant ended says nothing of what was begun under a later one.
+  if (held->second.epoch() < found->second.answered_epoch) return std::nullopt;
   return held->second;
 }
 

@@ -80,8 +80,8 @@ class Registry {
   // The agent's link; UNAVAILABLE for a machine that never registered.
   Result<AgentLinkPtr> Link(const std::string& machine);
   uint64_t epoch(const std::string& machine) const;
-  // The agent answered the job's lease, which stays known over restarts.
-  Status NoteTaken(const std::string& machine, const std::string& job_id);
+  // The agent answered this lease. That the job took it stays known over restarts.
+  Status NoteTaken(const std::string& machine, const v1::LeaseId& lease);
   bool HasTaken(const std::string& machine, const std::string& job_id) const;
 
   // Since the last heartbeat.
@@ -90,7 +90,8 @@ class Registry {
   // Starts a fresh count of silences for the machine; Presence() is since then.
   void Watch(const std::string& machine);
   Presence PresenceOf(const std::string& machine) const;
-  // What the agent said about `job_id` since it came back: nothing, or torn down and whether with proof.
+  // What the agent said about `job_id` since it came back: nothing, or torn down and whether with proof. Not
+  // what it said of a lease before the one that it answered last.
   std::optional<v1::HeldJob> Held(const std::string& machine, const std::string& job_id) const;
 
   // Called about once a second by one thread. A gap between two calls (this process was paused) counts for no
@@ -115,6 +116,7 @@ class Registry {
     bool lost = false;
     ClockProbe clock;
     std::map<std::string, v1::HeldJob> held;
+    uint64_t answered_epoch = 0;  // of the last lease that its agent answered since this controller started
     std::string boot_id;
     std::string agent_id;
     std::vector<std::string> past_boots;  // that another one has taken the place of
@@ -142,6 +144,9 @@ class Registry {
   const Clock* clock_;
   const Timing timing_;
   const LinkFactory make_link_;
+  // Held from a read of the store's rows until they are in `machines_`, and from a change until it is there:
+  // rows of before never take the place of newer ones. Taken before mutex_.
+  std::mutex rows_mutex_;
   mutable std::mutex mutex_;  // all below
   std::map<std::string, Entry> machines_;
   std::vector<std::string> revoked_;

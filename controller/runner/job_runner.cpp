@@ -189,7 +189,7 @@ void JobRunner::Run(std::stop_token shutdown) {
     if (!applied->has_value()) {
       // Only a job that somebody else moved meanwhile (a cancel during its tear-down) comes here: look again.
       auto again = environment_.store->Get(job_id_);
-      if (!again.ok() || again->job.state() == job.job.state()) {
+      if (!again.ok() || (again->job.state() == job.job.state() && again->pending == job.pending)) {
         Log(LogLevel::kError, "job.event_without_row",
             {{"job", job_id_}, {"state", StateName(job.job.state())}, {"event", EventName(decision->event)}});
         return;
@@ -268,6 +268,10 @@ std::optional<JobRunner::Decision> JobRunner::DoLaunch(const StoredJob& job) {
         answer = (*link)->AcquireLease(request, run_.stop);
       }
     }
+    if (answer.ok()) {
+      Status noted = environment_.registry->NoteTaken(machine, request.lease());
+      if (!noted.ok()) answer = noted;
+    }
     std::lock_guard lock(mutex);
     if (answer.ok()) {
       run_.work_dirs[machine] = answer->work_dir();
@@ -328,11 +332,13 @@ std::optional<JobRunner::Decision> JobRunner::DoTearDown(const StoredJob& job) {
   if (shutdown_.stop_requested()) return std::nullopt;
   // After the tear-down: the last words are those of an orderly end, or of a death.
   if (stack_ != nullptr) FetchLogs(run_, *stack_, cycle_number_, loads_);
-  // A cancel that came meanwhile took the next cycle back: then the leases must go too.
+  // A cancel that came meanwhile took the next cycle back, and so does a machine that is not clean: then the
+  // leases must go too, before another job may have the machines.
   auto now = environment_.store->Get(job_id_);
-  if (keep_lease && now.ok() && now->pending != Pending::kNextCycle) {
-    TeardownResult again = Teardown(&run_, nullptr, cycle_number_, cause_, false, shutdown_);
-    result.verdict = Worst(result.verdict, again.verdict);
+  const Pending pending = now.ok() ? now->pending : job.pending;
+  if (keep_lease && (pending != Pending::kNextCycle || result.verdict != v1::TEARDOWN_VERDICT_CLEAN)) {
+    LetGo(&run_, cycle_number_, cause_, &result, shutdown_);
+    if (shutdown_.stop_requested()) return std::nullopt;
   }
   Status written =
       WriteTeardown(run_, cycle_number_, stack_ != nullptr ? stack_->name : "", cause_, result, started);
@@ -345,9 +351,10 @@ std::optional<JobRunner::Decision> JobRunner::DoTearDown(const StoredJob& job) {
   decision.change.verdict = result.verdict;
   decision.change.quarantine = result.quarantine;
   decision.change.reasons = result.reasons;
+  // A cancel from here on is met by another tear-down, which lets the leases go and writes the files.
+  decision.change.decided_with = pending;
   cause_.clear();
   stack_ = nullptr;
-  const Pending pending = now.ok() ? now->pending : job.pending;
   auto next = Next(v1::JOB_STATE_TEARING_DOWN, decision.event, pending);
   if (next && IsTerminal(next->next)) {
     StoredJob last = now.ok() ? *now : job;

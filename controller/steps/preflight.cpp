@@ -24,7 +24,7 @@ Status ProveMachine(JobRun* run, const std::string& name, v1::AcquireLeaseRespon
   *acquire.mutable_lease() = run->Lease(name);
   acquire.set_ttl_ns(run->registry->timing().lease.count());
   POOLMARK_ASSIGN_OR_RETURN(*lease, link->AcquireLease(acquire, run->stop));
-  POOLMARK_RETURN_IF_ERROR(run->registry->NoteTaken(name, run->job_id));
+  POOLMARK_RETURN_IF_ERROR(run->registry->NoteTaken(name, acquire.lease()));
   v1::GetFactsRequest ask;
   ask.set_refresh(true);
   POOLMARK_ASSIGN_OR_RETURN(v1::GetFactsResponse answer, link->GetFacts(ask, run->stop));

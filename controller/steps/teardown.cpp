@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
@@ -175,6 +176,29 @@ Nanoseconds GraceOn(const JobRun& run, const StackPlan* stack, const std::string
   return longest && longest->count() > 0 ? *longest : run.timing.stop_grace;
 }
 
+void Tell(const JobRun& run, const MachineTeardown& one) {
+  v1::JobEvent row;
+  row.set_kind("teardown");
+  row.set_machine(one.machine);
+  row.set_message(absl::StrCat(v1::TeardownVerdict_Name(one.verdict).substr(sizeof("TEARDOWN_VERDICT_") - 1),
+                               ", ", one.items.size(), " items",
+                               one.leftovers.empty() ? "" : absl::StrCat("; left: ", Named(one.leftovers)),
+                               one.note.empty() ? "" : absl::StrCat("; ", one.note)));
+  run.event(std::move(row));
+}
+
+// The job's verdict, and what follows for a machine that is not clean.
+void Count(const JobRun& run, const MachineTeardown& one, TeardownResult* result) {
+  result->verdict = Worst(result->verdict, one.verdict);
+  if (one.verdict == v1::TEARDOWN_VERDICT_CLEAN) return;
+  const bool dirty = one.verdict == v1::TEARDOWN_VERDICT_DIRTY;
+  const std::string what = dirty ? absl::StrCat("left: ", Named(one.leftovers)) : one.note;
+  result->quarantine.emplace_back(one.machine, absl::StrCat("tear-down of job ", run.job_id,
+                                                            dirty ? " not clean: " : " not proven: ", what));
+  result->reasons.push_back(MakeReason(dirty ? "teardown_dirty" : "teardown_unknown",
+                                       absl::StrCat("tear-down on ", one.machine, ": ", what), one.machine));
+}
+
 }  // namespace
 
 TeardownResult Teardown(JobRun* run, const StackPlan* stack, uint32_t cycle, const std::string& cause,
@@ -185,24 +209,9 @@ TeardownResult Teardown(JobRun* run, const StackPlan* stack, uint32_t cycle, con
   auto tear_down = [&](const std::string& machine) {
     MachineTeardown one =
         TearDownMachine(run, machine, cycle, cause, GraceOn(*run, stack, machine), keep_lease, shutdown);
-    v1::JobEvent row;
-    row.set_kind("teardown");
-    row.set_machine(machine);
-    row.set_message(absl::StrCat(
-        v1::TeardownVerdict_Name(one.verdict).substr(sizeof("TEARDOWN_VERDICT_") - 1), ", ", one.items.size(),
-        " items", one.leftovers.empty() ? "" : absl::StrCat("; left: ", Named(one.leftovers)),
-        one.note.empty() ? "" : absl::StrCat("; ", one.note)));
-    run->event(std::move(row));
+    Tell(*run, one);
     std::lock_guard lock(mutex);
-    result.verdict = Worst(result.verdict, one.verdict);
-    if (one.verdict != v1::TEARDOWN_VERDICT_CLEAN) {
-      const bool dirty = one.verdict == v1::TEARDOWN_VERDICT_DIRTY;
-      const std::string what = dirty ? absl::StrCat("left: ", Named(one.leftovers)) : one.note;
-      result.quarantine.emplace_back(machine, absl::StrCat("tear-down of job ", run->job_id,
-                                                           dirty ? " not clean: " : " not proven: ", what));
-      result.reasons.push_back(MakeReason(dirty ? "teardown_dirty" : "teardown_unknown",
-                                          absl::StrCat("tear-down on ", machine, ": ", what), machine));
-    }
+    Count(*run, one, &result);
     result.machines.push_back(std::move(one));
   };
   // Who made a directory that others write into removes it when they have ended.
@@ -220,6 +229,33 @@ TeardownResult Teardown(JobRun* run, const StackPlan* stack, uint32_t cycle, con
   std::sort(result.machines.begin(), result.machines.end(),
             [](const auto& a, const auto& b) { return a.machine < b.machine; });
   return result;
+}
+
+void LetGo(JobRun* run, uint32_t cycle, const std::string& cause, TeardownResult* result,
+           std::stop_token shutdown) {
+  std::vector<std::string> answered;
+  for (const MachineTeardown& before : result->machines) {
+    if (before.verdict != v1::TEARDOWN_VERDICT_UNKNOWN) answered.push_back(before.machine);
+  }
+  std::mutex mutex;  // result
+  ForEachMachine(answered, [&](const std::string& machine) {
+    MachineTeardown one =
+        TearDownMachine(run, machine, cycle, cause, run->timing.stop_grace, false, shutdown);
+    Tell(*run, one);
+    std::lock_guard lock(mutex);
+    MachineTeardown& before = *std::find_if(result->machines.begin(), result->machines.end(),
+                                            [&](const auto& known) { return known.machine == machine; });
+    std::set<std::pair<std::string, std::string>> named;
+    for (const v1::LedgerItem& item : before.items) named.emplace(item.kind(), item.name());
+    for (const v1::LedgerItem& item : one.items) {
+      if (named.count({item.kind(), item.name()}) == 0) before.items.push_back(item);
+    }
+    if (one.verdict <= before.verdict) return;
+    Count(*run, one, result);
+    before.verdict = one.verdict;
+    before.leftovers = one.leftovers;
+    before.note = one.note;
+  });
 }
 
 }  // namespace poolmark::controller

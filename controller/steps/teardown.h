@@ -30,6 +30,11 @@ struct TeardownResult {
 TeardownResult Teardown(JobRun* run, const StackPlan* stack, uint32_t cycle, const std::string& cause,
                         bool keep_lease, std::stop_token shutdown);
 
+// After a tear-down that kept the leases when no cycle follows: lets them go on all machines that answered
+// it. What is worse than before goes into `result`, with the items that it did not have.
+void LetGo(JobRun* run, uint32_t cycle, const std::string& cause, TeardownResult* result,
+           std::stop_token shutdown);
+
 // The worst of the machines': UNKNOWN over DIRTY over CLEAN.
 v1::TeardownVerdict Worst(v1::TeardownVerdict a, v1::TeardownVerdict b);
 

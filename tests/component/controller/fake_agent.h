@@ -106,7 +106,8 @@ class FakePool {
   std::map<std::string, std::string>
       fabrics;  // machine -> the NVLink cluster/clique of its GPUs, that its check tells
   // Call -> the machine whose agent goes on answering it until it is cut off. "FetchFile" sends more than it
-  // said, "FetchFile huge" says more than any disk has, "Teardown nothing" has no ledger of the run.
+  // said, "FetchFile huge" says more than any disk has, "Teardown nothing" has no ledger of the run,
+  // "Teardown leaves" cannot end its processes.
   std::map<std::string, std::string> floods;
   bool Floods(const std::string& call, const std::string& machine) const {
     const auto found = floods.find(call);

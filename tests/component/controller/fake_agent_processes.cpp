@@ -190,12 +190,12 @@ Status FakeAgent::Teardown(const v1::TeardownRequest& request, std::stop_token s
   }
   const bool knows = !pool_->Floods("Teardown nothing", machine_);
   if (!knows) ids.clear();
+  const bool leaves = pool_->leave_leftovers || pool_->Floods("Teardown leaves", machine_);
   for (const std::string& id : ids) {
     v1::TeardownResponse response;
     response.mutable_item()->set_kind("process");
     response.mutable_item()->set_name(id);
-    response.mutable_item()->set_state(pool_->leave_leftovers ? v1::LEDGER_ITEM_STATE_LEFT
-                                                              : v1::LEDGER_ITEM_STATE_GONE);
+    response.mutable_item()->set_state(leaves ? v1::LEDGER_ITEM_STATE_LEFT : v1::LEDGER_ITEM_STATE_GONE);
     response.mutable_item()->set_proof("seen gone");
     if (!on_message(response)) return absl::OkStatus();
   }

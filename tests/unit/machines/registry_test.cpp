@@ -2,6 +2,7 @@
 #include "controller/machines/registry.h"
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "controller/jobs/epochs.h"
 #include "tests/support/fake_clock.h"
@@ -194,6 +195,75 @@ TEST_CASE("a quarantine for an unproven tear-down ends when the machine comes ba
   held->set_clean(true);
   REQUIRE(f.registry->Register(registration).ok());
   CHECK(f.State("n1") == v1::MACHINE_STATE_READY);
+}
+
+TEST_CASE("what was read of the store earlier never takes the place of what was read later") {
+  Fixture f;
+  auto registration = f.Registration("n1");
+  REQUIRE(f.registry->Register(registration).ok());
+  const std::string job = f.LockedJob("n1");
+  std::vector<std::jthread> others;
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back([&](std::stop_token stop) {
+      while (!stop.stop_requested()) (void)f.registry->Refresh();
+    });
+  }
+  int old_epochs = 0, old_addresses = 0;
+  for (int i = 0; i < 200; ++i) {
+    REQUIRE(f.store->GrantAnew(job, "n1").ok());
+    REQUIRE(f.registry->Refresh().ok());
+    const uint64_t granted = 2 + static_cast<uint64_t>(i);
+    for (int look = 0; look < 50; ++look) {
+      old_epochs += f.registry->epoch("n1") != granted;
+      std::this_thread::yield();
+    }
+    registration.set_address("127.0.0.1:" + std::to_string(7001 + i));
+    REQUIRE(f.registry->Register(registration).ok());
+    for (int look = 0; look < 50; ++look) {
+      old_addresses += f.registry->Get("n1")->address() != registration.address();
+      std::this_thread::yield();
+    }
+  }
+  CHECK(old_epochs == 0);
+  CHECK(old_addresses == 0);
+}
+
+TEST_CASE("what an agent says of a job's earlier lease is not heard once it has answered a later one") {
+  Fixture f;
+  REQUIRE(f.registry->Register(f.Registration("n1")).ok());
+  const std::string job = f.LockedJob("n1");
+  v1::HeartbeatRequest beat;
+  beat.set_machine("n1");
+  beat.set_boot_id("boot-1");
+  beat.set_controller_epoch(f.store->controller_epoch());
+  const auto ended = [&](uint64_t epoch) {
+    v1::HeldJob* held = beat.add_held();
+    held->set_job_id(job);
+    held->set_epoch(epoch);
+    held->set_state("torn_down");
+    held->set_clean(true);
+  };
+  const auto say = [&] { REQUIRE(f.registry->Heartbeat(beat, f.clock.Wall().count()).ok()); };
+  v1::LeaseId lease;
+  lease.set_job_id(job);
+  lease.set_epoch(1);
+  REQUIRE(f.registry->NoteTaken("n1", lease).ok());
+  CHECK(f.registry->HasTaken("n1", job));
+  ended(1);
+  say();
+  REQUIRE(f.registry->Held("n1", job).has_value());
+  lease.set_epoch(2);
+  REQUIRE(f.registry->NoteTaken("n1", lease).ok());
+  CHECK_FALSE(f.registry->Held("n1", job).has_value());
+  say();  // it was under way
+  CHECK_FALSE(f.registry->Held("n1", job).has_value());
+  // In whatever order it names them.
+  beat.clear_held();
+  ended(2);
+  ended(1);
+  say();
+  REQUIRE(f.registry->Held("n1", job).has_value());
+  CHECK(f.registry->Held("n1", job)->epoch() == 2);
 }
 
 TEST_CASE("what somebody said of a machine outlives a tear-down that is not proven, and its proof") {
