@@ -75,7 +75,7 @@ void NoteAnswers(const workload::AnswerCounts& answers, std::vector<std::string>
 }  // namespace
 
 std::optional<workload::SentRequest> SentOf(const load::RequestRecord& record) {
-  if (record.outcome == load::Outcome::kConnect) return std::nullopt;
+  if (!record.was_sent() || record.outcome == load::Outcome::kHttpStatus) return std::nullopt;
   const auto seconds = [](int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; };
   workload::SentRequest out{record.session, record.turn, seconds(record.latency_start()), seconds(record.end),
                             record.primer};

@@ -20,7 +20,8 @@ struct WorkloadInput {
   bool warm_pass = false;    // starting state warm: the same prompts were sent once before, unmeasured
 };
 
-// One request as a load's prompts count; nothing for one of which nothing was sent.
+// One request as a load's prompts count; nothing for one that was not sent or was refused (another status
+// than 2xx): no engine has its prompt, which no later one can reuse then.
 std::optional<workload::SentRequest> SentOf(const load::RequestRecord& record);
 // Reusable share, working set and reuse by cache size over what was sent. `block_tokens` of the engine.
 Result<ReuseFacts> MeasureReuse(const WorkloadInput& input, std::vector<workload::SentRequest> sent,

@@ -2,6 +2,9 @@
 #include "common/results/reuse_facts.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
 
 using namespace poolmark;
 using namespace poolmark::results;
@@ -64,4 +67,65 @@ TEST_CASE("an engine that does not count its prompts leaves the reuse of live an
   const ReuseFacts facts = Measure(0, sent);
   REQUIRE_FALSE(facts.reusable.has_value());
   CHECK_THAT(facts.reusable.reason(), Catch::Contains("the engine did not count the prompts' tokens"));
+}
+
+TEST_CASE("a request that was refused or never sent gives later prompts nothing to reuse", "[B2][B4]") {
+  using load::Outcome;
+  // Three users with one system prompt; what became of the first decides what the second can reuse.
+  const auto share = [](Outcome outcome, std::string_view error) -> std::optional<double> {
+    std::vector<workload::SentRequest> sent;
+    for (const uint64_t session : {0, 1, 2}) {
+      load::RequestRecord record;
+      record.session = session;
+      record.started = record.sent = static_cast<int64_t>(session) * 1'000'000'000;
+      record.end = record.sent + 500'000'000;
+      record.planned_input_tokens = 120;
+      if (session == 0) {
+        record.outcome = outcome;
+        record.error = error;
+      }
+      if (const auto one = SentOf(record)) sent.push_back(*one);
+    }
+    const WorkloadInput input{
+        R"({"shape":"synthetic","sessions":3,"groups":1,"turns":1,"input":20,"output":4,"prefix":100})", "",
+        "c1"};
+    const auto facts = MeasureReuse(input, std::move(sent), 0, 100, 1);
+    INFO(facts.status().ToString());
+    REQUIRE(facts.ok());
+    return *facts->reusable;
+  };
+  CHECK(*share(Outcome::kOk, "") == Approx(200.0 / 360));
+  CHECK(*share(Outcome::kHttpStatus, "HTTP 503") == Approx(100.0 / 240));
+  CHECK(*share(Outcome::kConnect, "refused") == Approx(100.0 / 240));
+  CHECK(*share(Outcome::kCancelled, load::kCutUnsent) == Approx(100.0 / 240));
+  CHECK(*share(Outcome::kCancelled, load::kCutBetweenAttempts) == Approx(100.0 / 240));
+  // An engine had these prompts, whatever became of their answers.
+  for (const Outcome outcome : {Outcome::kCancelled, Outcome::kErrorEvent, Outcome::kTruncated,
+                                Outcome::kReset, Outcome::kStalled, Outcome::kDeadline, Outcome::kNoOutput}) {
+    CHECK(*share(outcome, "cut off") == Approx(200.0 / 360));
+  }
+}
+
+TEST_CASE("with live answers a refused request does not make the answer before it doubtful", "[B2][B4]") {
+  std::vector<workload::SentRequest> sent;
+  for (uint32_t turn = 0; turn < 3; ++turn) {
+    load::RequestRecord record;
+    record.turn = turn;
+    record.started = record.sent = 10'000'000'000 * int64_t{turn};
+    record.end = record.sent + 5'000'000'000;
+    record.planned_input_tokens = 64 + turn * int64_t{64 + 100};
+    if (turn == 2) {
+      record.outcome = load::Outcome::kHttpStatus;
+      record.http_status = 503;
+    } else {
+      record.input_tokens = record.planned_input_tokens;
+      record.output_tokens = 100;
+    }
+    if (const auto one = SentOf(record)) sent.push_back(*one);
+  }
+  CHECK(sent.size() == 2);
+  const ReuseFacts facts = Measure(0, sent);
+  REQUIRE(facts.reusable.has_value());
+  CHECK(*facts.reusable == Approx(164.0 / (64 + 228)));
+  CHECK(facts.notes.empty());
 }
