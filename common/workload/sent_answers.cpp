@@ -100,7 +100,8 @@ class Sent final : public SentWorkload {
     answer->same = doubtful_ == Doubtful::kReusable;
   }
 
-  // Assistant spans are the answers of the turns before, in their order.
+  // Assistant spans are the answers of the turns before, in their order. One of which nothing is left stays:
+  // it is a message still, with a chat template's tokens around it.
   static Prompt AsSent(const Prompt& planned, const std::vector<Answer>& answers) {
     Prompt out;
     out.reserve(planned.size());
@@ -110,7 +111,6 @@ class Sent final : public SentWorkload {
         const Answer& answer = answers[next++];
         span.tokens = answer.in_prompt;
         if (!answer.same) span.key = MixKey(span.key, std::string_view("other than written"));
-        if (span.tokens == 0) continue;
       }
       out.push_back(span);
     }

@@ -88,3 +88,16 @@ TEST_CASE("reuse is counted with the tokens around the words", "[B2][B4]") {
   CHECK(blocks.reuse.reusable_tokens == 3 * 45 + 2 * 30);
   CHECK(blocks.reuse.curve.back().second == Approx((3 * 45 + 2 * 30.0) / (3 * (45 + 73))));
 }
+
+TEST_CASE("an answer of which nothing is left is a message still, with the template's tokens", "[B2][B4]") {
+  const auto spec = Spec(2, R"(,"api":"chat","answers":"live")");
+  auto sent = Sent(2, 1, 4, 1);
+  for (SentRequest& request : sent) {
+    request.planned_over_counted = request.turn * 8;  // of reasoning, all of the answer
+    request.output_tokens = 8;
+    request.reasoned = true;
+  }
+  const auto all = MeasureReuse(**OpenWorkload(spec), spec, sent, 0, 100, 1);
+  CHECK(all.reuse.prompt_tokens == 3 * (45 + 65));
+  CHECK(all.reuse.reusable_tokens == 3 * 45 + 2 * 30);
+}
