@@ -56,25 +56,37 @@ class Templated final : public Workload {
   const bool chat_;
 };
 
+struct Size {
+  int64_t words = 0, messages = 0;
+};
+
+// Of each turn. The prompts themselves, which hold a session's whole history each, are not kept.
+std::vector<Size> SizesOf(const Script& script) {
+  std::vector<Size> out;
+  out.reserve(script.turns.size());
+  for (const Turn& turn : script.turns)
+    out.push_back({TokensOf(turn.prompt), static_cast<int64_t>(MessagesOf(turn.prompt))});
+  return out;
+}
+
 // What prompts of so many messages have more than their words; nothing: not all of them alike.
 std::optional<std::map<int64_t, int64_t>> MoreByMessages(const Workload& planned, bool chat,
                                                          const std::vector<SentRequest>& requests) {
-  std::map<uint64_t, Script> scripts;
+  std::map<uint64_t, std::vector<Size>> sessions;
   std::map<int64_t, int64_t> out;
   for (const SentRequest& request : requests) {
     if (request.session >= planned.sessions()) continue;
-    auto at = scripts.find(request.session);
-    if (at == scripts.end()) {
-      if (scripts.size() == kMostSessions) continue;
-      at = scripts.emplace(request.session, planned.Open(request.session)).first;
+    auto at = sessions.find(request.session);
+    if (at == sessions.end()) {
+      if (sessions.size() == kMostSessions) continue;
+      at = sessions.emplace(request.session, SizesOf(planned.Open(request.session))).first;
     }
-    if (request.turn >= at->second.turns.size()) continue;
-    const Prompt& prompt = at->second.turns[request.turn].prompt;
-    const int64_t words = TokensOf(prompt);
+    if (request.turn >= at->second.size()) continue;
+    const auto [words, messages] = at->second[request.turn];
     if (request.planned_input_tokens < words || request.planned_input_tokens > words + kMostTokens)
       return std::nullopt;
     const int64_t more = request.planned_input_tokens - words;
-    const auto known = out.emplace(chat ? static_cast<int64_t>(MessagesOf(prompt)) : 0, more).first;
+    const auto known = out.emplace(chat ? messages : 0, more).first;
     if (known->second != more) return std::nullopt;
   }
   return out;

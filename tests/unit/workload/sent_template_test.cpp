@@ -1,9 +1,13 @@
 // The tokens around the words: where they stand follows from the planned lengths alone.
 #include "common/workload/sent_template.h"
 
+#include <malloc.h>
+
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
 
 #include "common/base/json.h"
 #include "common/workload/measure.h"
@@ -100,4 +104,42 @@ TEST_CASE("an answer of which nothing is left is a message still, with the templ
   const auto all = MeasureReuse(**OpenWorkload(spec), spec, sent, 0, 100, 1);
   CHECK(all.reuse.prompt_tokens == 3 * (45 + 65));
   CHECK(all.reuse.reusable_tokens == 3 * 45 + 2 * 30);
+}
+
+namespace {
+
+// Sessions of one turn with a prompt of 1.6 MB; how much more memory is held when the last one is opened than
+// at the first.
+class Large final : public Workload {
+ public:
+  uint64_t sessions() const override { return 200; }
+  Script Open(uint64_t number) const override {
+    const auto info = mallinfo2();
+    const size_t held = info.uordblks + info.hblkhd;
+    if (!first_) first_ = held;
+    more_ = held > *first_ ? held - *first_ : 0;
+    Script script;
+    Turn& turn = script.turns.emplace_back();
+    for (uint64_t i = 0; i < 100'000; ++i) turn.prompt.push_back({MixKey(number, i), 1, Role::kUser});
+    return script;
+  }
+  size_t more() const { return more_; }
+
+ private:
+  mutable std::optional<size_t> first_;
+  mutable size_t more_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("the template is found without holding the sessions' prompts", "[B2]") {
+  const Large workload;
+  std::vector<SentRequest> sent;
+  for (uint64_t session = 0; session < workload.sessions(); ++session) {
+    SentRequest request{session, 0, static_cast<double>(session), 0, false};
+    request.planned_input_tokens = 100'000 + 10;
+    sent.push_back(request);
+  }
+  CHECK(TemplateOf(workload, Spec(1, R"(,"api":"chat")"), sent) == Template{5, 5, false});
+  CHECK(workload.more() < 20'000'000);  // all of them: 320 MB
 }
