@@ -65,7 +65,12 @@ class Sent final : public SentWorkload {
       const int64_t planned = script.turns[i].answer.tokens;
       Answer& answer = out[i];
       answer.written = answer.in_prompt = static_cast<uint32_t>(planned);
-      if (turns[i] == nullptr) continue;
+      if (turns[i] == nullptr) {  // nothing was answered
+        answer.written = answer.in_prompt = 0;
+        continue;
+      }
+      // After such a turn the prompt itself says what it does not have.
+      if (i > 0 && turns[i - 1] == nullptr) missing = Difference(*turns[i]).value_or(missing);
       counts_.planned_over_counted += Difference(*turns[i]).value_or(base) - base;
       if (turns[i]->output_tokens)
         answer.written = answer.in_prompt = Bounded(*turns[i]->output_tokens, planned);

@@ -129,3 +129,13 @@ TEST_CASE("with live answers a refused request does not make the answer before i
   CHECK(*facts.reusable == Approx(164.0 / (64 + 228)));
   CHECK(facts.notes.empty());
 }
+
+TEST_CASE("the prompt after a refused request has its question, which no engine knows, and no answer",
+          "[B4]") {
+  auto sent = Sent(0, 100, 100);
+  sent.erase(sent.begin() + 1);
+  sent[1].planned_over_counted = 100;
+  const ReuseFacts facts = Measure(0, sent);
+  REQUIRE(facts.reusable.has_value());
+  CHECK(*facts.reusable == Approx((64.0 + 100) / (64 + 292)));
+}
