@@ -177,8 +177,7 @@ v1::SubmitJobRequest OfTwoCycles(ControllerFixture& f) {
   return request;
 }
 
-TEST_CASE("a job that ends between two cycles on what a machine left lets the other machines go at once",
-          "[I4]") {
+TEST_CASE("a job that ends between two cycles on what a machine left lets the other machines go at once") {
   ControllerFixture f;
   f.pool.floods["Teardown leaves"] = "n1";
   const v1::Job job = f.Finished(f.Submit(OfTwoCycles(f)));

@@ -209,7 +209,7 @@ TEST_CASE("what was read of the store earlier never takes the place of what was 
     });
   }
   int old_epochs = 0, old_addresses = 0;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 60; ++i) {
     REQUIRE(f.store->GrantAnew(job, "n1").ok());
     REQUIRE(f.registry->Refresh().ok());
     const uint64_t granted = 2 + static_cast<uint64_t>(i);
