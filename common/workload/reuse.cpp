@@ -7,53 +7,11 @@
 #include <unordered_map>
 
 #include "absl/container/flat_hash_map.h"
-#include "common/model/stack_distance.h"
 #include "common/workload/open_scripts.h"
+#include "common/workload/prompt_tree.h"
 
 namespace poolmark::workload {
 namespace {
-
-// All prompts so far as a tree of spans. Spans of other keys share no token, so two prompts are equal as far
-// as their spans are, and the last one as far as the shorter of both.
-class PromptTree {
- public:
-  int64_t Match(const Prompt& prompt) const {
-    int64_t matched = 0;
-    uint64_t node = kRoot;
-    for (const Span& span : prompt) {
-      const uint64_t edge = MixKey(node, span.key);
-      const auto at = longest_.find(edge);
-      if (at == longest_.end()) break;
-      matched += std::min(span.tokens, at->second);
-      if (span.tokens > at->second) break;
-      node = MixKey(edge, span.tokens);
-    }
-    return matched;
-  }
-
-  void Insert(const Prompt& prompt, const Span& answer) {
-    uint64_t node = kRoot;
-    for (const Span& span : prompt) node = Add(node, span);
-    if (answer.tokens > 0) Add(node, answer);
-  }
-  int64_t distinct_tokens() const { return distinct_; }
-
- private:
-  static constexpr uint64_t kRoot = 0x706f6f6c6d61726b;
-
-  uint64_t Add(uint64_t node, const Span& span) {
-    const uint64_t edge = MixKey(node, span.key);
-    uint32_t& longest = longest_[edge];
-    if (span.tokens > longest) {
-      distinct_ += span.tokens - longest;
-      longest = span.tokens;
-    }
-    return MixKey(edge, span.tokens);
-  }
-
-  absl::flat_hash_map<uint64_t, uint32_t> longest_;  // (node before, key) -> tokens
-  int64_t distinct_ = 0;
-};
 
 // Distinct tokens of the conversations that live at a time. A conversation is a session and an agent in it.
 class LiveTokens {
@@ -112,29 +70,10 @@ class LiveTokens {
   int64_t tokens_ = 0;
 };
 
-// Hashes of the whole blocks of a prompt, each with all before it.
-void BlockHashes(const Prompt& prompt, uint32_t block_tokens, std::vector<uint64_t>* out) {
-  out->clear();
-  uint64_t chain = 1;
-  uint32_t filled = 0;
-  for (const Span& span : prompt) {
-    uint32_t at = 0;
-    while (at < span.tokens) {
-      const uint32_t part = std::min(block_tokens - filled, span.tokens - at);
-      chain = MixKey(MixKey(chain, span.key), (static_cast<uint64_t>(at) << 32) | part);
-      at += part;
-      filled += part;
-      if (filled < block_tokens) continue;
-      out->push_back(chain);
-      filled = 0;
-    }
-  }
-}
-
-std::vector<std::pair<double, double>> Curve(const model::StackDistance& distances, uint32_t block_tokens,
+std::vector<std::pair<double, double>> Curve(const PromptTree& tree, uint32_t block_tokens,
                                              int64_t prompt_tokens) {
   std::vector<std::pair<double, double>> curve = {{0, 0}};
-  const uint64_t most = distances.distinct_blocks();
+  const uint64_t most = tree.distinct_blocks();
   if (most == 0 || prompt_tokens == 0) return curve;
   constexpr int kPoints = 60;
   uint64_t last = 0;
@@ -143,7 +82,7 @@ std::vector<std::pair<double, double>> Curve(const model::StackDistance& distanc
         std::ceil(std::pow(static_cast<double>(most), static_cast<double>(i) / kPoints)));
     if (blocks == last) continue;
     last = blocks;
-    const double found = static_cast<double>(distances.FoundWith(blocks)) * block_tokens;
+    const double found = static_cast<double>(tree.FoundWith(blocks)) * block_tokens;
     curve.emplace_back(static_cast<double>(blocks) * block_tokens,
                        found / static_cast<double>(prompt_tokens));
   }
@@ -178,31 +117,17 @@ uint32_t DefaultBlockTokens(const Workload& workload) {
 Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, const ReuseOptions& options) {
   Reuse out;
   out.block_tokens = std::max<uint32_t>(options.block_tokens, 1);
-  PromptTree tree;
+  PromptTree tree(out.block_tokens, options.curve);
   LiveTokens live;
   OpenScripts scripts(workload, arrivals);
-  model::StackDistance distances;
-  std::vector<uint64_t> blocks;
   using Ending = std::pair<Nanoseconds, uint64_t>;
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> endings;
   const auto count = [&](const Turn& turn, bool counts) {
-    const int64_t uncut = tree.Match(turn.prompt);
-    tree.Insert(turn.prompt, options.live_answers ? turn.answer : Span{});
+    const int64_t uncut = tree.Use(turn.prompt, options.live_answers ? turn.answer : Span{}, counts);
     ++out.lifetime_requests;
     out.lifetime_prompt_tokens += TokensOf(turn.prompt);
     out.lifetime_reusable_tokens_uncut += uncut;
     out.lifetime_reusable_tokens += uncut / out.block_tokens * out.block_tokens;
-    if (options.curve) {
-      BlockHashes(turn.prompt, out.block_tokens, &blocks);
-      distances.Request(blocks, blocks.size(), counts);
-      if (options.live_answers && turn.answer.tokens > 0) {
-        // The answer fills the caches too, and the prompt that follows finds it there.
-        Prompt with_answer = turn.prompt;
-        with_answer.push_back(turn.answer);
-        BlockHashes(with_answer, out.block_tokens, &blocks);
-        distances.Request(blocks, blocks.size(), false);
-      }
-    }
     return uncut;
   };
   if (options.warm_pass) {
@@ -243,7 +168,7 @@ Reuse Analyse(const Workload& workload, const std::vector<Arrival>& arrivals, co
     if (scripts.Done(arrival)) endings.push({scripts.EndOf(arrival.session), arrival.session});
   }
   out.distinct_tokens = tree.distinct_tokens();
-  if (options.curve) out.curve = Curve(distances, out.block_tokens, out.prompt_tokens);
+  if (options.curve) out.curve = Curve(tree, out.block_tokens, out.prompt_tokens);
   return out;
 }
 

@@ -1,10 +1,8 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "common/base/random.h"
 #include "common/model/block_hash.h"
 #include "common/model/router_policy.h"
-#include "common/model/stack_distance.h"
 #include "common/model/tiers.h"
 
 using namespace poolmark;
@@ -98,31 +96,6 @@ TEST_CASE("a replay finds prefixes only, and never the last block of a whole hit
   CHECK(one.Request(Ids({9, 2, 3}), 3).found() == 0);
   CHECK(two.Request(prompt, 3).blocks[static_cast<size_t>(Tier::kRemote)] == 3);
   CHECK(two.Request(prompt, 3).blocks[0] == 3);
-}
-
-TEST_CASE("stack distances tell for every size what an LRU of that size finds") {
-  SplitMix64 random(7);
-  std::vector<std::vector<BlockHash>> requests;
-  for (int i = 0; i < 3000; ++i) {
-    // Sessions that grow: prefix of group g, then turns.
-    BlockHash group = 1 + random.Below(20);
-    size_t length = 1 + random.Below(12);
-    std::vector<BlockHash> blocks;
-    for (size_t b = 0; b < length; ++b) blocks.push_back(group * 1000 + b);
-    requests.push_back(blocks);
-  }
-  StackDistance distance;
-  for (const auto& blocks : requests) distance.Request(blocks, blocks.size());
-  for (size_t size : {1u, 5u, 17u, 40u, 100u, 240u, 10000u}) {
-    Replay replay({std::max<size_t>(size, 12), 0, 0});
-    if (size < 12) continue;  // a request larger than the cache evicts itself
-    uint64_t found = 0;
-    for (const auto& blocks : requests) found += replay.Request(blocks, blocks.size()).found();
-    CAPTURE(size);
-    CHECK(distance.FoundWith(size) == found);
-  }
-  CHECK(distance.FoundWith(1u << 30) == distance.reusable_blocks());
-  CHECK(distance.FoundWith(distance.distinct_blocks()) == distance.reusable_blocks());
 }
 
 TEST_CASE("router policies: turns, load, stickiness, prefixes, and nobody when all are down") {
