@@ -9,6 +9,7 @@
 #include "common/base/random.h"
 #include "common/base/zstd_file.h"
 #include "common/report/html.h"
+#include "common/results/layout.h"
 #include "common/results/sums.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/results/example.h"
@@ -71,6 +72,15 @@ TEST_CASE("a report over a million records", "[.bench]") {
                    kRecords / 6, static_cast<uint64_t>(repeat));
     }
   }
+  // Prompts that fit the records, so that the reuse is computed again from them.
+  results::JobFile job_file = test::ExampleJob();
+  job_file.workloads[0].shape = "synthetic";
+  job_file.workloads[0].options =
+      R"({"shape":"synthetic","sessions":)" + std::to_string(kRecords / 6 / 8 + 1) +
+      R"(,"groups":10,"prefix":512,"turns":8,"input":128,"growth":64,"output":64,"prompt":"ids"})";
+  const auto text = results::Encode(job_file);
+  REQUIRE(text.ok());
+  REQUIRE(AtomicWriteFile(dir / std::string(results::kJobFile), *text).ok());
   REQUIRE(results::WriteSums(dir.path()).ok());  // `poolmark report` reads every file for its sum, too
   // CPU time: the bar is for a machine that does nothing else.
   const auto cpu = [] {
@@ -90,6 +100,8 @@ TEST_CASE("a report over a million records", "[.bench]") {
   std::printf("report over %d records of %d events: %.2f s of CPU, %.2f s by the clock, %.0f MiB\n", kRecords,
               kEvents, cpu_seconds, seconds, static_cast<double>(usage.ru_maxrss) / 1024);
   CHECK(job->problems.empty());
+  CHECK(job->unchecked.empty());
+  CHECK(job->repeats.front().facts.reuse.curve.size() > 10);
   CHECK(cpu_seconds < 10);
   CHECK(usage.ru_maxrss < 1024 * 1024);
 }
