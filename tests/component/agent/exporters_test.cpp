@@ -51,6 +51,12 @@ struct ExporterFixture : AgentFixture {
             .ok());
   }
 
+  // Starts the sampling and its first exporter.
+  int FirstExporter() {
+    StartSampling();
+    REQUIRE(Exporters().size() == 1);
+    return Exporters()[0];
+  }
   void StartSampling() {
     v1::StartSamplingRequest start;
     *start.mutable_lease() = Lease();
@@ -111,9 +117,7 @@ TEST_CASE("an exporter stands in the run's ledger and ends with its tear-down, w
   fixture.StartAgent();
   REQUIRE(fixture.Acquire().ok());
   REQUIRE(fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000")).ok());
-  fixture.StartSampling();
-  REQUIRE(fixture.Exporters().size() == 1);
-  const int pid = fixture.Exporters()[0];
+  const int pid = fixture.FirstExporter();
   CHECK(ProcessExists(pid));
   CHECK(fixture.Sockets() == 1);
   // It is no process of the job.
@@ -158,9 +162,7 @@ TEST_CASE("kill -9 of the agent: the next one ends its exporters, and starts its
   REQUIRE(fixture.Acquire().ok());
   auto engine = fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000"));
   REQUIRE(engine.ok());
-  fixture.StartSampling();
-  REQUIRE(fixture.Exporters().size() == 1);
-  const int first = fixture.Exporters()[0];
+  const int first = fixture.FirstExporter();
   fixture.KillProgram(SIGKILL);
   CHECK(ProcessExists(first));  // as the engine does: the guard has it
   fixture.StartAgent();
@@ -186,9 +188,7 @@ TEST_CASE("a lease that runs out, or a guard that dies, ends exporters and the s
   fixture.registry.lease_ttl_ns = lease.count();
   REQUIRE(fixture.Acquire(1, "job-1", lease).ok());
   REQUIRE(fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000")).ok());
-  fixture.StartSampling();
-  REQUIRE(fixture.Exporters().size() == 1);
-  const int pid = fixture.Exporters()[0];
+  const int pid = fixture.FirstExporter();
   // The stream of samples ends by itself when the sampling does.
   Samples samples;
   auto reader = fixture.Follow(&samples);
@@ -220,9 +220,7 @@ TEST_CASE("an agent that ends while its samples are read ends the sampling first
   REQUIRE(fixture.Acquire().ok());
   auto engine = fixture.Start(fixture.Shell("engine-n1", "exec sleep 1000"));
   REQUIRE(engine.ok());
-  fixture.StartSampling();
-  REQUIRE(fixture.Exporters().size() == 1);
-  const int pid = fixture.Exporters()[0];
+  const int pid = fixture.FirstExporter();
   Samples samples;
   auto reader = fixture.Follow(&samples);
   REQUIRE(WaitFor([&] { return samples.seen.load(); }));
