@@ -99,6 +99,21 @@ TEST_CASE("a machine that goes away when its lease is let go after a cancel is n
   }));
 }
 
+TEST_CASE("a cancel between a tear-down and the next cycle lets the leases go and writes the job's files") {
+  ControllerFixture f;
+  Gate gate("Teardown", "n0");
+  f.pool.SetHook(std::ref(gate));
+  const std::string id = f.Submit(TwoCycles(&f));
+  gate.AwaitReached();
+  REQUIRE(f.jobs->Cancel(id, false, "ada").ok());
+  gate.Open();
+  const v1::Job job = f.Finished(id);
+  CHECK(StateName(job.state()) == "CANCELLED");
+  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_CLEAN);
+  CHECK(ReadFile(JoinPath(f.environment.results_dir, id) + "/job.json").ok());
+  CHECK(StateName(f.Finished(f.Submit(f.Request())).state()) == "SUCCEEDED");
+}
+
 TEST_CASE("a cancel in the last moment of a tear-down between cycles: the leases go, the files are whole") {
   std::atomic<int> torn_down{0};
   std::atomic<bool> cancelled{false};

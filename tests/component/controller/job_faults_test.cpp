@@ -166,47 +166,6 @@ TEST_CASE("what a ledger does not prove gone is DIRTY, named, and the machine is
   CHECK(f.registry->Get("n0")->state() == v1::MACHINE_STATE_QUARANTINED);
 }
 
-// A job of two stacks, each in a cycle of its own.
-v1::SubmitJobRequest OfTwoCycles(ControllerFixture& f) {
-  v1::SubmitJobRequest request = f.Request();
-  std::string job = *ReadFile(f.inputs->FilesOf(request).at("job.yaml"), 1u << 20);
-  const std::string one = "{use: sim-local, as: base}";
-  job.replace(job.find(one), one.size(), one + ", {use: sim-local, as: other}");
-  request.mutable_inputs(0)->set_sha256(f.Upload(job));
-  request.mutable_inputs(0)->set_size(job.size());
-  return request;
-}
-
-TEST_CASE("a job that ends between two cycles on what a machine left lets the other machines go at once") {
-  ControllerFixture f;
-  f.pool.floods["Teardown leaves"] = "n1";
-  const v1::Job job = f.Finished(f.Submit(OfTwoCycles(f)));
-  CHECK(StateName(job.state()) == "FAILED");
-  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_DIRTY);
-  int dirty = 0;
-  for (const v1::Reason& reason : job.reasons()) dirty += reason.code() == "teardown_dirty";
-  CHECK(dirty == 1);
-  CHECK(f.registry->Get("n1")->state() == v1::MACHINE_STATE_QUARANTINED);
-  CHECK(f.registry->Get("n0")->state() == v1::MACHINE_STATE_READY);
-  // The next job finds no lease of the first on it.
-  CHECK(StateName(f.Finished(f.Submit(f.Request(1, "", {"n0"}))).state()) == "SUCCEEDED");
-}
-
-TEST_CASE("a cancel between a tear-down and the next cycle lets the leases go and writes the job's files") {
-  ControllerFixture f;
-  Gate gate("Teardown", "n0");
-  f.pool.SetHook(std::ref(gate));
-  const std::string id = f.Submit(OfTwoCycles(f));
-  gate.AwaitReached();
-  REQUIRE(f.jobs->Cancel(id, false, "ada").ok());
-  gate.Open();
-  const v1::Job job = f.Finished(id);
-  CHECK(StateName(job.state()) == "CANCELLED");
-  CHECK(job.teardown() == v1::TEARDOWN_VERDICT_CLEAN);
-  CHECK(ReadFile(JoinPath(f.environment.results_dir, id) + "/job.json").ok());
-  CHECK(StateName(f.Finished(f.Submit(f.Request())).state()) == "SUCCEEDED");
-}
-
 TEST_CASE("a late call of an earlier grant changes nothing") {
   ControllerFixture f;
   f.Finished(f.Submit(f.Request()));
