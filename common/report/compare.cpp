@@ -291,7 +291,7 @@ Result<JobComparison> CompareDirectories(const std::vector<std::string>& directo
     std::vector<std::string> unlike_slos;
     CompareSlos(first.repeats, jobs[i].repeats, &differences, &unlike_slos);
     const PointCoverage points = CoverPoints(first, jobs[i]);
-    if (const auto unlike = UnlikePoints(directories[i], points)) out.unlike.push_back(*unlike);
+    if (const auto unlike = UnlikePoints(first, jobs[i], points)) out.unlike.push_back(*unlike);
     if (!out.refused()) ComparePoints(first, jobs[i], points, &out);
     std::erase_if(out.comparisons, [&](const auto& one) {
       return one.figure.starts_with("goodput") &&

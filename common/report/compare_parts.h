@@ -41,7 +41,8 @@ struct PointCoverage {
 };
 PointCoverage CoverPoints(const Recomputed& first, const Recomputed& other);
 // Points that only one of the jobs has; refused where none is in common. Nothing: each has its counterpart.
-std::optional<Unlike> UnlikePoints(const std::string& directory, const PointCoverage& points);
+std::optional<Unlike> UnlikePoints(const Recomputed& first, const Recomputed& other,
+                                   const PointCoverage& points);
 void ComparePoints(const Recomputed& first, const Recomputed& other, const PointCoverage& points,
                    JobComparison* out);
 

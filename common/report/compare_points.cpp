@@ -3,6 +3,7 @@
 
 #include "common/report/charts.h"
 #include "common/report/compare_parts.h"
+#include "common/report/workloads.h"
 #include "common/results/comparisons.h"
 #include "common/results/summarize.h"
 
@@ -43,10 +44,12 @@ std::vector<const RepeatFile*> Of(const Recomputed& job, const PointId& point) {
   return out;
 }
 
-std::string Named(const std::vector<PointId>& points) {
+// Called as in the tables.
+std::string Named(const std::vector<PointId>& points, const results::JobFile& job) {
   std::string out;
   for (size_t i = 0; i < std::min(points.size(), kMostNamed); ++i)
-    out += (i == 0 ? "" : ", ") + points[i].stack + " " + points[i].workload + "-" + points[i].level;
+    out += (i == 0 ? "" : ", ") + points[i].stack + " " + ShownName(job, points[i].workload) + "-" +
+           points[i].level;
   if (points.size() > kMostNamed) out += " and " + std::to_string(points.size() - kMostNamed) + " more";
   return out.empty() ? "(none)" : out;
 }
@@ -83,10 +86,11 @@ PointCoverage CoverPoints(const Recomputed& first, const Recomputed& other) {
   return out;
 }
 
-std::optional<Unlike> UnlikePoints(const std::string& directory, const PointCoverage& points) {
+std::optional<Unlike> UnlikePoints(const Recomputed& first, const Recomputed& other,
+                                   const PointCoverage& points) {
   if (points.first_only.empty() && points.other_only.empty() && !points.both.empty()) return std::nullopt;
-  return Unlike{directory, std::string(kTestPoints), Named(points.first_only), Named(points.other_only),
-                points.both.empty()};
+  return Unlike{other.directory.path, std::string(kTestPoints), Named(points.first_only, first.directory.job),
+                Named(points.other_only, other.directory.job), points.both.empty()};
 }
 
 void ComparePoints(const Recomputed& first, const Recomputed& other, const PointCoverage& points,
@@ -105,8 +109,8 @@ void ComparePoints(const Recomputed& first, const Recomputed& other, const Point
     }
   }
   if (!without.empty())
-    out->notes.push_back(other.directory.path +
-                         ": no pair of valid repeats, so that nothing is compared: " + Named(without));
+    out->notes.push_back(other.directory.path + ": no pair of valid repeats, so that nothing is compared: " +
+                         Named(without, other.directory.job));
 }
 
 }  // namespace poolmark::report

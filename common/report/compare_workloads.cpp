@@ -4,6 +4,7 @@
 
 #include "common/base/json.h"
 #include "common/report/compare_parts.h"
+#include "common/report/workloads.h"
 #include "common/workload/stored_settings.h"
 
 namespace poolmark::report {
@@ -25,6 +26,13 @@ bool SameMeaning(const Json& a, const Json& b) {
   return left.ok() && right.ok() && *left == *right;
 }
 
+// As it was written, or the default that was used.
+std::string WrittenOrDefault(const Json& options, const std::string& key) {
+  if (const auto at = options.find(key); at != options.end()) return at->dump();
+  const auto value = workload::DefaultOf(options, key);
+  return value ? *value + " (default)" : "";
+}
+
 void CompareSettings(const std::string& name, const Json& a, const Json& b, Differences* differences) {
   if (SameMeaning(a, b)) return;
   // What either writes; the other may mean it without writing it.
@@ -37,8 +45,7 @@ void CompareSettings(const std::string& name, const Json& a, const Json& b, Diff
     with.erase(key);
     if (in_b != b.end()) with[key] = *in_b;
     if (SameMeaning(a, with)) continue;
-    differences->Same(name + key, in_a == a.end() ? "" : in_a->dump(), in_b == b.end() ? "" : in_b->dump(),
-                      true);
+    differences->Same(name + key, WrittenOrDefault(a, key), WrittenOrDefault(b, key), true);
   }
 }
 
@@ -50,7 +57,9 @@ void CompareWorkloads(const results::Directory& first, const results::Directory&
     const auto right = std::find_if(other.job.workloads.begin(), other.job.workloads.end(),
                                     [&](const auto& one) { return one.name == left.name; });
     if (right == other.job.workloads.end()) continue;  // its test points are named
-    const std::string name = "workload " + left.name + ": ";
+    // As in the tables; of two scales it has none.
+    const bool same_scale = TokenScaleOf(left) == TokenScaleOf(*right);
+    const std::string name = "workload " + (same_scale ? ShownName(left) : left.name) + ": ";
     differences->Same(name + "shape", left.shape, right->shape, true);
     differences->Same(name + "input", left.input_sha256, right->input_sha256, true);
     const Json a = Settings(left), b = Settings(*right);

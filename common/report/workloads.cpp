@@ -31,7 +31,7 @@ Result<workload::WorkloadSpec> SpecOf(const JobWorkload& workload) {
 Names ScaledNames(const results::JobFile& job) {
   Names out;
   for (const JobWorkload& workload : job.workloads) {
-    const std::string shown = workload::ScaledName(workload.name, TokenScaleOf(workload));
+    const std::string shown = ShownName(workload);
     if (shown != workload.name) out[workload.name] = shown;
   }
   return out;
@@ -65,6 +65,17 @@ Ratio TokenScaleOf(const JobWorkload& workload) {
   if (const auto used = workload::StoredScale(workload.options)) return *used;
   const auto stored = ParseRatio(workload.token_scale);
   return stored.ok() ? workload::Reduced(*stored) : Ratio{};
+}
+
+std::string ShownName(const JobWorkload& workload) {
+  return workload::ScaledName(workload.name, TokenScaleOf(workload));
+}
+
+std::string ShownName(const results::JobFile& job, const std::string& workload) {
+  for (const JobWorkload& one : job.workloads) {
+    if (one.name == workload) return ShownName(one);
+  }
+  return workload;
 }
 
 std::optional<Recomputed> WithScaledNames(const Recomputed& job) {

@@ -14,6 +14,9 @@ namespace poolmark::report {
 
 // By the settings; where they cannot be read by what job.json says of them.
 Ratio TokenScaleOf(const results::JobWorkload& workload);
+// "moon@1/64" (M21).
+std::string ShownName(const results::JobWorkload& workload);
+std::string ShownName(const results::JobFile& job, const std::string& workload);
 
 // The job with its workloads called as a reader must see them, "moon@1/64" (M21). Nothing: each is called as
 // in the files. Files are then found by StoredDirectory alone.

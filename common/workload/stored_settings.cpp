@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string_view>
 
 #include "common/base/json.h"
 #include "common/base/time_format.h"
@@ -46,7 +47,9 @@ class Settings {
   std::vector<Setting> out_;
 };
 
-void AddShape(const WorkloadSpec& spec, const Json& options, Settings* out) {
+// Settings that a workload may not have at all are added where `options` or `asked` name them.
+void AddShape(const WorkloadSpec& spec, const Json& options, std::string_view asked, Settings* out) {
+  const auto named = [&](std::string_view key) { return key == asked || options.contains(key); };
   switch (spec.shape) {
     case Shape::kAgentic:
       out->Add("file", spec.file);
@@ -56,7 +59,7 @@ void AddShape(const WorkloadSpec& spec, const Json& options, Settings* out) {
       out->Add("think", spec.recorded_think ? "recorded" : "none");
       out->Add("think_cap", spec.think_cap);
       if (spec.recorded_think) out->Add("time_scale", Number(spec.time_scale));
-      if (options.contains("start"))
+      if (named("start"))
         out->Add("start", "[" + Number(spec.start_from) + ", " + Number(spec.start_to) + "]");
       break;
     case Shape::kTrace:
@@ -77,13 +80,29 @@ void AddShape(const WorkloadSpec& spec, const Json& options, Settings* out) {
       out->Add("output", spec.output);
       out->Add("think", FormatDuration(spec.think));
       out->Add("users", spec.users);
-      if (options.contains("arrivals"))
+      if (named("arrivals"))
         out->Add("arrivals", spec.arrivals == load::ArrivalOptions::Kind::kConstant  ? "constant"
                              : spec.arrivals == load::ArrivalOptions::Kind::kPoisson ? "poisson"
                                                                                      : "gamma");
       if (options.contains("cv")) out->Add("cv", Number(spec.arrivals_cv));
       break;
   }
+}
+
+Result<std::vector<Setting>> ListSettings(const Json& options, std::string_view asked) {
+  POOLMARK_ASSIGN_OR_RETURN(const WorkloadSpec spec, ParseStored(options));
+  Settings out(options);
+  AddShape(spec, options, asked, &out);
+  out.Add("token_scale", FormatRatio(spec.token_scale));
+  out.Add("seed", std::to_string(spec.seed));
+  out.Add("answers", spec.live_answers ? "live" : "recorded");
+  out.Add("api", spec.chat ? "chat" : "completions");
+  out.Add("prompt", spec.token_ids ? "ids" : "text");
+  out.Add("vocabulary", "[" + std::to_string(spec.vocabulary.first) + ", " +
+                            std::to_string(spec.vocabulary.first + spec.vocabulary.count) + ")");
+  out.Add("ignore_eos", Of(spec.ignore_eos));
+  if (options.contains("model")) out.Add("model", spec.model);
+  return out.Take();
 }
 
 }  // namespace
@@ -123,19 +142,17 @@ std::string ScaledName(const std::string& name, Ratio token_scale) {
 }
 
 Result<std::vector<Setting>> SettingsOf(const Json& options) {
-  POOLMARK_ASSIGN_OR_RETURN(const WorkloadSpec spec, ParseStored(options));
-  Settings out(options);
-  AddShape(spec, options, &out);
-  out.Add("token_scale", FormatRatio(spec.token_scale));
-  out.Add("seed", std::to_string(spec.seed));
-  out.Add("answers", spec.live_answers ? "live" : "recorded");
-  out.Add("api", spec.chat ? "chat" : "completions");
-  out.Add("prompt", spec.token_ids ? "ids" : "text");
-  out.Add("vocabulary", "[" + std::to_string(spec.vocabulary.first) + ", " +
-                            std::to_string(spec.vocabulary.first + spec.vocabulary.count) + ")");
-  out.Add("ignore_eos", Of(spec.ignore_eos));
-  if (options.contains("model")) out.Add("model", spec.model);
-  return out.Take();
+  return ListSettings(options, "");
+}
+
+std::optional<std::string> DefaultOf(const Json& options, std::string_view name) {
+  if (!options.is_object() || options.contains(name)) return std::nullopt;
+  const auto settings = ListSettings(options, name);
+  if (!settings.ok()) return std::nullopt;
+  for (const Setting& setting : *settings) {
+    if (setting.name == name) return setting.value;
+  }
+  return std::nullopt;
 }
 
 std::vector<std::string> ReplayNotes(const WorkloadSpec& spec) {

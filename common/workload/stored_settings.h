@@ -2,7 +2,9 @@
 // job file without its load levels. For reports and comparisons; what is sent is planned from ParseWorkload.
 // Pure.
 #pragma once
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/workload/spec.h"
@@ -31,6 +33,9 @@ struct Setting {
 // Every setting of the shape with the value that it had, in the order of docs/workloads.md. Defaults that
 // say that nothing of the kind was done ("no cap") are left out.
 Result<std::vector<Setting>> SettingsOf(const Json& options);
+// The value that a setting had without being written, in the words of SettingsOf. Nothing: it is written, the
+// shape has none of that name, or none means that nothing of the kind was done.
+std::optional<std::string> DefaultOf(const Json& options, std::string_view name);
 
 // In what a replay is not what was recorded, a sentence each; a reader must know it beside the figures.
 std::vector<std::string> ReplayNotes(const WorkloadSpec& spec);

@@ -1,6 +1,7 @@
 // What `poolmark compare` takes for the same, what it names, and that it never passes a part for the whole.
 #include "common/report/compare.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -73,13 +74,22 @@ TEST_CASE("a setting of another meaning refuses the comparison, once and by name
   const std::string trace = R"("file":"a.jsonl","format":"mooncake")";
   for (const Case& one : {
            Case{"trace", trace + R"(,"token_scale":"1/64")", trace,
-                "workload code: token_scale is (nothing), in the first it is \"1/64\""},
+                "workload code: token_scale is 1 (default), in the first it is \"1/64\""},
+           Case{"trace", trace, trace + R"(,"seed":43)",
+                "workload code: seed is 43, in the first it is 42 (default)"},
+           Case{"trace", trace + R"(,"seed":43)", trace,
+                "workload code: seed is 42 (default), in the first it is 43"},
+           // Called as in the tables.
+           Case{"trace", trace + R"(,"token_scale":"1/64","seed":43)", trace + R"(,"token_scale":"2/128")",
+                "workload code@1/64: seed is 42 (default), in the first it is 43"},
+           Case{"trace", trace + R"(,"limit":9)", trace,
+                "workload code: limit is (nothing), in the first it is 9"},
            Case{"trace", trace + R"(,"seed":42)", trace + R"(,"seed":43)",
                 "workload code: seed is 43, in the first it is 42"},
            Case{"agentic", R"("file":"a.jsonl")", R"("file":"a.jsonl","time_scale":0.1)",
-                "workload code: time_scale is 0.1, in the first it is (nothing)"},
+                "workload code: time_scale is 0.1, in the first it is 1 (default)"},
            Case{"synthetic", R"("input":32,"output":8,"arrivals":"constant")", R"("input":32,"output":8)",
-                "workload code: arrivals is (nothing), in the first it is \"constant\""},
+                "workload code: arrivals is poisson (default), in the first it is \"constant\""},
            // Settings that no version of ours knows count as they are written.
            Case{"trace", trace + R"(,"later":1)", trace + R"(,"later":2)",
                 "workload code: later is 2, in the first it is 1"},
@@ -115,6 +125,32 @@ TEST_CASE("test points that only one job has are named, and the others compared"
              Catch::Contains("differs: not compared: cand code-c4 (in " + one.path() + " only)\n"));
 }
 
+TEST_CASE("what is said of test points calls a scaled workload as the tables do", "[M21][M26]") {
+  TempDir one, two;
+  const auto write = [](const TempDir& dir) {
+    test::WriteExample(dir.path());
+    auto job = test::ExampleJob();
+    job.workloads.at(0).options =
+        R"({"shape":"trace","file":"a.jsonl","format":"mooncake","token_scale":"1/64"})";
+    REQUIRE(AtomicWriteFile(dir / "job.json", *results::Encode(job)).ok());
+  };
+  write(one);
+  write(two);
+  for (const char* repeat : {"1", "2", "3"}) {
+    const std::string file = two / "points/cand/code-c4/repeat_" + repeat + "/repeat.json";
+    auto read = results::DecodeRepeat(*ReadFile(file), file);
+    REQUIRE(read.ok());
+    read->facts.evidence.clocks.clear();
+    REQUIRE(AtomicWriteFile(file, *results::Encode(*read)).ok());
+  }
+  CHECK_THAT(ComparisonText(Compared(one, two)), Catch::Contains("nothing is compared: cand code@1/64-c4\n"));
+  std::filesystem::remove_all(two / "points/cand");
+  const std::string text = ComparisonText(Compared(one, two));
+  CHECK_THAT(text, Catch::Contains("differs: not compared: cand code@1/64-c4 (in "));
+  CHECK_THAT(text, Catch::Contains("job-1:base code@1/64-c4"));
+  CHECK_THAT(text, !Catch::Contains("cand code-c4"));
+}
+
 TEST_CASE("a point whose repeats cannot be paired is named", "[M26][I8]") {
   TempDir one, two;
   test::WriteExample(one.path());
@@ -126,7 +162,8 @@ TEST_CASE("a point whose repeats cannot be paired is named", "[M26][I8]") {
     read->facts.evidence.clocks.clear();
     REQUIRE(AtomicWriteFile(file, *results::Encode(*read)).ok());
   }
-  const std::string text = ComparisonText(Compared(one, two));
+  const auto comparison = Compared(one, two);
+  const std::string text = ComparisonText(comparison);
   CHECK_THAT(text,
              Catch::Contains("note: " + two.path() +
                              ": no pair of valid repeats, so that nothing is compared: cand code-c4\n"));

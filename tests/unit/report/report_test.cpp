@@ -224,7 +224,7 @@ TEST_CASE("comparison takes settings for what they mean", "[M26]") {
   REQUIRE(out.ok());
   CHECK(out->refused());
   CHECK_THAT(ComparisonText(*out),
-             Catch::Contains("workload code: groups is 2, in the first it is (nothing)"));
+             Catch::Contains("workload code: groups is 2, in the first it is 1 (default)"));
 }
 
 TEST_CASE("goodput under other limits of the same name is not compared", "[M26][E6]") {

@@ -83,6 +83,22 @@ TEST_CASE("defaults are listed as such", "[M21]") {
   CHECK_FALSE(SettingsOf(*ParseJson("[1]")).ok());
 }
 
+TEST_CASE("the default of a setting is told where it was used", "[M21]") {
+  const auto value = [](const std::string& text, const char* name) {
+    return DefaultOf(*ParseJson(text), name).value_or("(nothing)");
+  };
+  const std::string agentic = R"({"shape":"agentic","file":"f","warm_up":"1m"})";
+  CHECK(value(agentic, "seed") == "42");
+  CHECK(value(agentic, "think") == "recorded");
+  CHECK(value(agentic, "warm_up") == "(nothing)");  // it is written
+  CHECK(value(agentic, "limit") == "(nothing)");    // there is none
+  CHECK(value(agentic, "turns") == "(nothing)");    // of another shape
+  CHECK(value(R"({"shape":"agentic","file":"f","think":"none"})", "time_scale") == "(nothing)");
+  CHECK(value(R"({"shape":"synthetic","input":3,"output":4})", "arrivals") == "poisson");
+  CHECK(value(R"({"shape":"odd"})", "seed") == "(nothing)");
+  CHECK(value("[1]", "seed") == "(nothing)");
+}
+
 TEST_CASE("the token scale is part of a scenario's name, however it is written", "[M21]") {
   const auto name = [](const std::string& scale) {
     return ScaledName("moon",
