@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "cli/commands/json_output.h"
+#include "cli/output/exit_code.h"
 #include "cli/output/terminal.h"
 #include "common/base/files.h"
-#include "common/report/compare.h"
 
 namespace poolmark::cli {
 namespace {
@@ -30,14 +30,25 @@ Result<int> Run(const Flags& flags) {
   } else {
     WriteOut(Printable(report::ComparisonText(comparison), true));
   }
-  if (comparison.refused()) return 2;
-  if (comparison.damaged) return 3;
-  const bool worse = std::any_of(comparison.comparisons.begin(), comparison.comparisons.end(),
-                                 [](const auto& one) { return one.verdict == "worse"; });
-  return flags.fail_on_worse && worse ? 1 : 0;
+  const int code = ExitCodeOf(comparison, flags.fail_on_worse);
+  if (code == kExitJobInvalid)
+    WriteErr(
+        "poolmark: not every test point is compared (the output names the others): nothing says that none is "
+        "worse\n");
+  return code;
 }
 
 }  // namespace
+
+int ExitCodeOf(const report::JobComparison& comparison, bool fail_on_worse) {
+  if (comparison.refused()) return kExitUsage;
+  if (comparison.damaged) return kExitJobFailed;
+  if (!fail_on_worse) return kExitOk;
+  const bool worse = std::any_of(comparison.comparisons.begin(), comparison.comparisons.end(),
+                                 [](const auto& one) { return one.verdict == "worse"; });
+  if (worse) return kExitFailed;
+  return comparison.complete ? kExitOk : kExitJobInvalid;
+}
 
 void AddCompare(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
@@ -51,11 +62,12 @@ void AddCompare(CLI::App& app, int& exit_code) {
   AddJsonOutput(*compare, &flags->json, "the comparison");
   compare->add_flag("--allow-machines", flags->allow_machines,
                     "Compare although machines, GPUs or networks differ");
-  compare->add_flag("--fail-on-worse", flags->fail_on_worse, "Exit 1 when any figure is worse, for a gate");
+  compare->add_flag("--fail-on-worse", flags->fail_on_worse,
+                    "Exit 1 when any figure is worse and 4 when a test point is not compared, for a gate");
   compare->footer(
-      "Exit status: 0 compared, 1 worse (with --fail-on-worse), 2 refused, 3 compared, but files of a "
-      "directory "
-      "are damaged or differ from what follows from them.");
+      "Exit status: 0 compared, 2 refused, 3 compared, but files of a directory are damaged or differ from "
+      "what follows from them; with --fail-on-worse also 1 a figure is worse, 4 none is, but a test point is "
+      "in one directory only or has no pair of valid repeats.");
   compare->callback([flags, &exit_code] {
     const auto result = Run(*flags);
     if (!result.ok()) WriteFailure(result.status(), flags->json);

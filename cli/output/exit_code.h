@@ -9,7 +9,7 @@ enum ExitCode : int {
   kExitFailed = 1,      // connection, I/O, anything else
   kExitUsage = 2,       // wrong use, a refused plan or spec, a file of another version
   kExitJobFailed = 3,   // a check failed, an engine died …
-  kExitJobInvalid = 4,  // ended, but a point has no valid repeat
+  kExitJobInvalid = 4,  // ended, but a point has no valid repeat; of `compare`: a point is not compared
   kExitCancelled = 5,
   kExitDirty = 6,    // the tear-down left something or could not be proven; outranks the codes above
   kExitTimeout = 7,  // --timeout; the job goes on

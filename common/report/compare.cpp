@@ -301,6 +301,7 @@ Result<JobComparison> CompareDirectories(const std::vector<std::string>& directo
     out.candidate_jobs.resize(out.comparisons.size(), i);
   }
   if (out.refused()) {
+    out.complete = false;
     out.comparisons.clear();
     out.candidate_jobs.clear();
     return out;

@@ -36,6 +36,9 @@ struct JobComparison {
   std::vector<results::SummaryComparison> comparisons;  // `baseline` and `candidate` are "<job>:<stack>"
   std::vector<size_t> candidate_jobs;  // of each comparison, the place of the candidate in `jobs`
   std::vector<std::string> notes;
+  // Of every test point of every directory something is compared: of a point without a counterpart, or
+  // without a pair of valid repeats, nobody can say that it is no worse.
+  bool complete = true;
   bool damaged = false;  // files of some directory are missing or changed, or figures do not follow from them
   bool refused() const;
 };

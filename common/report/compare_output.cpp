@@ -62,9 +62,13 @@ std::string ComparisonText(const JobComparison& given) {
 }
 
 Result<std::string> ComparisonJson(const JobComparison& comparison) {
-  Json json = {{"directories", comparison.directories}, {"comparable", !comparison.refused()},
-               {"damaged", comparison.damaged},         {"differs", Json::array()},
-               {"comparisons", Json::array()},          {"notes", comparison.notes}};
+  Json json = {{"directories", comparison.directories},
+               {"comparable", !comparison.refused()},
+               {"complete", comparison.complete},
+               {"damaged", comparison.damaged},
+               {"differs", Json::array()},
+               {"comparisons", Json::array()},
+               {"notes", comparison.notes}};
   for (const auto& one : comparison.unlike)
     json["differs"].push_back({{"directory", one.directory},
                                {"what", one.what},

@@ -108,6 +108,7 @@ void ComparePoints(const Recomputed& first, const Recomputed& other, const Point
       out->comparisons.push_back(std::move(one));
     }
   }
+  if (!points.first_only.empty() || !points.other_only.empty() || !without.empty()) out->complete = false;
   if (!without.empty())
     out->notes.push_back(other.directory.path + ": no pair of valid repeats, so that nothing is compared: " +
                          Named(without, other.directory.job));

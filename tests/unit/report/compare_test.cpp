@@ -108,9 +108,14 @@ TEST_CASE("test points that only one job has are named, and the others compared"
   test::WriteExample(one.path());
   test::WriteExample(two.path());
   CHECK_THAT(ComparisonText(Compared(one, two)), !Catch::Contains("not compared"));
+  const auto same = Compared(one, two);
+  CHECK(same.complete);
+  CHECK(std::none_of(same.comparisons.begin(), same.comparisons.end(),
+                     [](const auto& each) { return each.verdict == "worse"; }));
   std::filesystem::remove_all(two / "points/cand");
   auto comparison = Compared(one, two);
   CHECK_FALSE(comparison.refused());
+  CHECK_FALSE(comparison.complete);
   CHECK_FALSE(comparison.comparisons.empty());
   CHECK_THAT(ComparisonText(comparison),
              Catch::Contains("differs: not compared: cand code-c4 (in " + one.path() + " only)\n"));
@@ -121,6 +126,7 @@ TEST_CASE("test points that only one job has are named, and the others compared"
   // The other way round.
   comparison = Compared(two, one);
   CHECK_FALSE(comparison.refused());
+  CHECK_FALSE(comparison.complete);
   CHECK_THAT(ComparisonText(comparison),
              Catch::Contains("differs: not compared: cand code-c4 (in " + one.path() + " only)\n"));
 }
@@ -163,6 +169,7 @@ TEST_CASE("a point whose repeats cannot be paired is named", "[M26][I8]") {
     REQUIRE(AtomicWriteFile(file, *results::Encode(*read)).ok());
   }
   const auto comparison = Compared(one, two);
+  CHECK_FALSE(comparison.complete);
   const std::string text = ComparisonText(comparison);
   CHECK_THAT(text,
              Catch::Contains("note: " + two.path() +
