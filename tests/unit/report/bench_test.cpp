@@ -1,9 +1,12 @@
 // Speed and memory of a report over a million request records; hidden: unit_report "[.bench]".
+// POOLMARK_BENCH_EVENTS=160 has that many output events a record, POOLMARK_BENCH_ANSWERS=live has chats whose
+// prompts hold the answers that came.
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 
 #include "common/base/files.h"
 #include "common/base/random.h"
@@ -19,7 +22,13 @@ using poolmark::test::TempDir;
 
 namespace {
 
-constexpr int kRecords = 1'000'000, kEvents = 64;
+constexpr int kRecords = 1'000'000;
+
+int Setting(const char* name, int otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::atoi(value);
+}
+const int kEvents = Setting("POOLMARK_BENCH_EVENTS", 64);
 
 // As the load generator writes them.
 void WriteRecords(const std::string& path, int records, uint64_t seed) {
@@ -37,6 +46,7 @@ void WriteRecords(const std::string& path, int records, uint64_t seed) {
       at += step;
       events += "," + std::to_string(step);
     }
+    const std::string prompt = std::to_string(512 + 128 + i % 8 * (64 + kEvents));
     text +=
         "{\"session\":" + std::to_string(i / 8) + ",\"turn\":" + std::to_string(i % 8) + ",\"id\":\"s" +
         std::to_string(i / 8) +
@@ -47,8 +57,11 @@ void WriteRecords(const std::string& path, int records, uint64_t seed) {
         ",\"last_output\":" + std::to_string(at) + ",\"end\":" + std::to_string(at + 40000) +
         ",\"kernel_first_output\":" + std::to_string(first - 30000) +
         ",\"kernel_last_output\":" + std::to_string(at - 20000) +
-        ",\"lateness\":30000,\"planned_input_tokens\":1000,\"input_tokens\":1000,\"cached_tokens\":512,"
-        "\"output_tokens\":64,\"output_tokens_counted\":false,"
+        ",\"lateness\":30000,\"planned_input_tokens\":" + prompt + ",\"input_tokens\":" + prompt +
+        ",\"cached_tokens\":512,"
+        "\"output_tokens\":" +
+        std::to_string(kEvents) +
+        ",\"output_tokens_counted\":false,"
         "\"first_event_tokens\":1,\"event_tokens_known\":false,\"finish_reason\":\"length\",\"events\":[" +
         events + "]}\n";
     if (text.size() > (1u << 20)) {
@@ -72,12 +85,15 @@ TEST_CASE("a report over a million records", "[.bench]") {
                    kRecords / 6, static_cast<uint64_t>(repeat));
     }
   }
+  const char* answers = std::getenv("POOLMARK_BENCH_ANSWERS");
+  const bool live = answers != nullptr && std::string_view(answers) == "live";
   // Prompts that fit the records, so that the reuse is computed again from them.
   results::JobFile job_file = test::ExampleJob();
   job_file.workloads[0].shape = "synthetic";
   job_file.workloads[0].options =
       R"({"shape":"synthetic","sessions":)" + std::to_string(kRecords / 6 / 8 + 1) +
-      R"(,"groups":10,"prefix":512,"turns":8,"input":128,"growth":64,"output":64,"prompt":"ids"})";
+      R"(,"groups":10,"prefix":512,"turns":8,"input":128,"growth":64,"output":)" + std::to_string(kEvents) +
+      (live ? R"(,"prompt":"text","api":"chat","answers":"live","model":"m"})" : R"(,"prompt":"ids"})");
   const auto text = results::Encode(job_file);
   REQUIRE(text.ok());
   REQUIRE(AtomicWriteFile(dir / std::string(results::kJobFile), *text).ok());
@@ -97,8 +113,9 @@ TEST_CASE("a report over a million records", "[.bench]") {
   REQUIRE(job.ok());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("report over %d records of %d events: %.2f s of CPU, %.2f s by the clock, %.0f MiB\n", kRecords,
-              kEvents, cpu_seconds, seconds, static_cast<double>(usage.ru_maxrss) / 1024);
+  std::printf("report over %d records of %d events%s: %.2f s of CPU, %.2f s by the clock, %.0f MiB\n",
+              kRecords, kEvents, live ? " with live answers" : "", cpu_seconds, seconds,
+              static_cast<double>(usage.ru_maxrss) / 1024);
   CHECK(job->problems.empty());
   CHECK(job->unchecked.empty());
   CHECK(job->repeats.front().facts.reuse.curve.size() > 10);
