@@ -12,9 +12,6 @@ namespace {
 Nanoseconds Seconds(double seconds) {
   return Nanoseconds(static_cast<int64_t>(seconds * 1e9));
 }
-double ToSeconds(Nanoseconds span) {
-  return static_cast<double>(span.count()) / 1e9;
-}
 
 model::TierSizes SizesOf(const EngineOptions& options) {
   uint64_t block_bytes = std::max<uint64_t>(options.kv_bytes_per_token * options.format.block_tokens, 1);

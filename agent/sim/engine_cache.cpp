@@ -11,9 +11,6 @@ using model::Tier;
 
 namespace {
 
-double ToSeconds(Nanoseconds span) {
-  return static_cast<double>(span.count()) / 1e9;
-}
 size_t Index(Tier tier) {
   return static_cast<size_t>(tier);
 }

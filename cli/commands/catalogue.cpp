@@ -55,7 +55,7 @@ struct CatalogueFlags {
   bool dry_run = false;
 };
 
-int Fail(const Status& status, const CatalogueFlags& flags) {
+int FailAs(const Status& status, const CatalogueFlags& flags) {
   WriteErr(ErrorText({ErrorOf(status)}, FormatOf(flags.output)));
   return ExitCodeOf(status);
 }
@@ -119,7 +119,7 @@ std::string Gives(const prom::Dialect& dialect, const std::string& series) {
   return text.empty() ? "-" : absl::StrCat(text, " at ", moment);
 }
 
-std::string Join(const std::vector<std::string>& words) {
+std::string ListOf(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words)
     absl::StrAppend(&text, text.empty() ? "" : " ", word == "*" ? "every" : word);
@@ -144,7 +144,7 @@ Result<int> List(const CatalogueFlags& flags) {
                  {std::string(prom::KindName(series.kind))},
                  {series.unit},
                  {versions.empty() ? "all" : versions},
-                 {Join(series.seen)},
+                 {ListOf(series.seen)},
                  {Gives(*dialect, series.name)}});
     }
     WriteOut(absl::StrCat(dialect->title, " (", dialect->role, ")\n", dialect->double_counting, "\n\n",
@@ -162,7 +162,7 @@ Result<int> List(const CatalogueFlags& flags) {
                {dialect.role},
                {std::to_string(dialect.series.size())},
                {std::to_string(seen)},
-               {dialect.simulated ? "simulated" : Join(versions)}});
+               {dialect.simulated ? "simulated" : ListOf(versions)}});
     rows.push_back({{"dialect", name},
                     {"role", dialect.role},
                     {"series", dialect.series.size()},
@@ -311,7 +311,7 @@ void AddCommon(CLI::App* command, CatalogueFlags* flags) {
 }
 
 void Finish(const Result<int>& result, const CatalogueFlags& flags, int& exit_code) {
-  exit_code = result.ok() ? *result : Fail(result.status(), flags);
+  exit_code = result.ok() ? *result : FailAs(result.status(), flags);
 }
 
 }  // namespace
@@ -343,7 +343,7 @@ void AddCatalogue(CLI::App& app, int& exit_code) {
   confirm->add_flag("--dry-run", flags->dry_run, "Show, write nothing");
   confirm->callback([flags, &exit_code] {
     if (flags->url.empty() == flags->file.empty()) {
-      exit_code = Fail(InvalidInput("catalogue confirm", "give --url or --file"), *flags);
+      exit_code = FailAs(InvalidInput("catalogue confirm", "give --url or --file"), *flags);
       return;
     }
     Finish(Confirm(*flags), *flags, exit_code);

@@ -12,13 +12,13 @@
 namespace poolmark::cli {
 namespace {
 
-struct Flags {
+struct CompareFlags {
   std::vector<std::string> directories;
   std::string html;
   bool json = false, allow_machines = false, fail_on_worse = false;
 };
 
-Result<int> Run(const Flags& flags) {
+Result<int> RunCompare(const CompareFlags& flags) {
   report::CompareOptions options;
   options.allow_machines = flags.allow_machines;
   POOLMARK_ASSIGN_OR_RETURN(const auto comparison, report::CompareDirectories(flags.directories, options));
@@ -51,7 +51,7 @@ int ExitCodeOf(const report::JobComparison& comparison, bool fail_on_worse) {
 }
 
 void AddCompare(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CompareFlags>();
   CLI::App* compare = app.add_subcommand(
       "compare",
       "Compare results directories with the first; refuse what is not comparable and name what differs");
@@ -69,7 +69,7 @@ void AddCompare(CLI::App& app, int& exit_code) {
       "what follows from them; with --fail-on-worse also 1 a figure is worse, 4 none is, but a test point is "
       "in one directory only or has no pair of valid repeats.");
   compare->callback([flags, &exit_code] {
-    const auto result = Run(*flags);
+    const auto result = RunCompare(*flags);
     if (!result.ok()) WriteFailure(result.status(), flags->json);
     exit_code = result.ok() ? *result : 2;
   });

@@ -16,7 +16,7 @@
 namespace poolmark::cli {
 namespace {
 
-void Say(const Json& event) {
+void SayEvent(const Json& event) {
   const auto text = DumpJson(event);
   if (text.ok()) ShowOut(*text + "\n");
 }
@@ -29,7 +29,7 @@ std::string PromptLengths(const workload::WorkloadSpec& spec, const Counter& cou
          (spec.live_answers ? ", but for the live answers in them" : "");
 }
 
-Result<load::LoadResult> Run(const LoadArguments& a) {
+Result<load::LoadResult> RunPlan(const LoadArguments& a) {
   POOLMARK_ASSIGN_OR_RETURN(const std::string text, ReadFile(a.plan, 64u << 20));
   POOLMARK_ASSIGN_OR_RETURN(const Json json, ParseJson(text, a.plan));
   POOLMARK_ASSIGN_OR_RETURN(load::Plan plan, load::ParsePlan(json, a.plan));
@@ -74,9 +74,9 @@ Result<load::LoadResult> Run(const LoadArguments& a) {
   settings.on_tick = [](const load::Tick& tick) {
     Json event = load::TickJson(tick);
     event["event"] = "progress";
-    Say(event);
+    SayEvent(event);
   };
-  settings.on_start = [](Nanoseconds wall) { Say({{"event", "start"}, {"started_wall_ns", wall.count()}}); };
+  settings.on_start = [](Nanoseconds wall) { SayEvent({{"event", "start"}, {"started_wall_ns", wall.count()}}); };
   return load::RunLoad(plan.options, *source, settings);
 }
 
@@ -98,9 +98,9 @@ std::string NoneAnswered(const load::Summary& summary) {
 }  // namespace
 
 int RunPlanFile(const LoadArguments& a) {
-  const Result<load::LoadResult> result = Run(a);
+  const Result<load::LoadResult> result = RunPlan(a);
   if (!result.ok()) {
-    Say({{"event", "error"}, {"message", std::string(result.status().message())}});
+    SayEvent({{"event", "error"}, {"message", std::string(result.status().message())}});
     return LoadFailed(result.status(), "text");
   }
   const int code = LoadExitCode(result->summary);
@@ -110,11 +110,11 @@ int RunPlanFile(const LoadArguments& a) {
                       {"load_end", result->window.load_end},
                       {"total_end", result->window.total_end}};
   end["summary"] = load::SummaryJson(result->summary);
-  Say(end);
+  SayEvent(end);
   if (result->summary.ok == 0 && !result->summary.interrupted)
-    Say({{"event", "error"}, {"message", NoneAnswered(result->summary)}});
+    SayEvent({{"event", "error"}, {"message", NoneAnswered(result->summary)}});
   if (const std::string& error = result->summary.files_error; !error.empty()) {
-    Say({{"event", "error"}, {"message", "the files of the load are not complete: " + error}});
+    SayEvent({{"event", "error"}, {"message", "the files of the load are not complete: " + error}});
     std::fprintf(stderr, "poolmark load: %s\n", Printable(error, true).c_str());
   }
   return code;

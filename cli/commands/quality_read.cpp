@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kMostOnTerminal = 4000;  // bytes of one text of `show`
 
-int ExitCode(quality::Verdict verdict) {
+int CodeOfVerdict(quality::Verdict verdict) {
   switch (verdict) {
     case quality::Verdict::kPass:
       return 0;
@@ -108,7 +108,7 @@ int RunQualityAnalyze(const QualityAnalyzeArguments& a) {
     PrintText(quality::SummaryText(*analysis));
     PrintText(absl::StrCat("  rows: ", JoinPath(a.directory, "rows.jsonl"), "\n"));
   }
-  return ExitCode(analysis->summary.verdict);
+  return CodeOfVerdict(analysis->summary.verdict);
 }
 
 int RunQualityShow(const QualityShowArguments& a) {

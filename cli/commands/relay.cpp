@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kMaxFile = 64u << 10;
 constexpr uint64_t kLoggedRefusals = 1000;  // a scan from the internet must not fill the disk
 
-struct Flags {
+struct RelayFlags {
   bool server = false;
   std::string listen, to, key, certificate, accept;
 };
@@ -37,7 +37,7 @@ Result<std::pair<std::string, uint16_t>> HostPort(const std::string& text) {
   return std::pair(host, static_cast<uint16_t>(port));
 }
 
-Result<int> Run(const Flags& flags) {
+Result<int> RunRelay(const RelayFlags& flags) {
   Interrupt interrupt;
   relay::Options options;
   options.server = flags.server;
@@ -84,7 +84,7 @@ void AddRelay(CLI::App& app, int& exit_code) {
                   "Before the store: TLS comes in, from the keys it accepts, and plain bytes go out"},
         std::pair{"client",
                   "On the other machines: plain bytes come in and TLS goes out, to the key it accepts"}}) {
-    auto flags = std::make_shared<Flags>();
+    auto flags = std::make_shared<RelayFlags>();
     flags->server = std::string(name) == "server";
     CLI::App* command = relay->add_subcommand(name, description);
     command->add_option("--listen", flags->listen, "HOST:PORT to listen on, numeric")->required();
@@ -96,7 +96,7 @@ void AddRelay(CLI::App& app, int& exit_code) {
                      "File with the SHA-256 of each public key it accepts, in hex, one a line")
         ->required();
     command->callback([flags, &exit_code] {
-      const auto result = Run(*flags);
+      const auto result = RunRelay(*flags);
       if (!result.ok()) WriteErr(ErrorText({ErrorOf(result.status())}, Format::kTable));
       exit_code = result.ok() ? *result : ExitCodeOf(result.status());
     });

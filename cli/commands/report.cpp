@@ -16,7 +16,7 @@
 namespace poolmark::cli {
 namespace {
 
-struct Flags {
+struct ReportFlags {
   std::string directory, out;
   bool json = false, no_page = false;
 };
@@ -26,7 +26,7 @@ bool IsOf(const std::string& directory, const char* file) {
   return FileExists(JoinPath(directory, file)) && !FileExists(JoinPath(directory, results::kJobFile));
 }
 
-Status WritePage(const Flags& flags, const std::string& page) {
+Status WritePage(const ReportFlags& flags, const std::string& page) {
   if (flags.no_page) return absl::OkStatus();
   const std::string path = flags.out.empty() ? JoinPath(flags.directory, results::kReportFile) : flags.out;
   POOLMARK_RETURN_IF_ERROR(AtomicWriteFile(path, page));
@@ -35,7 +35,7 @@ Status WritePage(const Flags& flags, const std::string& page) {
 }
 
 // 0: some request succeeded; 1: none did, or the load was interrupted; 3: stored figures differ.
-Result<int> RunLoad(const Flags& flags) {
+Result<int> RunLoad(const ReportFlags& flags) {
   POOLMARK_ASSIGN_OR_RETURN(const report::LoadReport load, report::ReadLoadReport(flags.directory));
   POOLMARK_RETURN_IF_ERROR(WritePage(flags, report::LoadPage(load)));
   if (flags.json) {
@@ -50,7 +50,7 @@ Result<int> RunLoad(const Flags& flags) {
 
 // The --out of a sweep. 0: a knee was found; 1: none; 3: stored figures differ, or records of levels are
 // missing.
-Result<int> RunKnee(const Flags& flags) {
+Result<int> RunKnee(const ReportFlags& flags) {
   POOLMARK_ASSIGN_OR_RETURN(const report::KneeReport knee, report::ReadKneeReport(flags.directory));
   POOLMARK_RETURN_IF_ERROR(WritePage(flags, report::KneePage(knee)));
   if (!flags.json) {
@@ -65,7 +65,7 @@ Result<int> RunKnee(const Flags& flags) {
 
 // 0: valid; 1: invalid, incomplete or no result; 3: stored figures differ from what the files give, or files
 // are damaged.
-Result<int> Run(const Flags& flags) {
+Result<int> RunJob(const ReportFlags& flags) {
   if (IsOf(flags.directory, report::kLoadFile)) return RunLoad(flags);
   if (IsOf(flags.directory, report::kKneeFile)) return RunKnee(flags);
   POOLMARK_ASSIGN_OR_RETURN(const report::Recomputed job, report::Recompute(flags.directory));
@@ -83,7 +83,7 @@ Result<int> Run(const Flags& flags) {
 }  // namespace
 
 void AddReport(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ReportFlags>();
   CLI::App* report = app.add_subcommand(
       "report", "Compute summary, verdict and page of a results directory again, from its files alone");
   report
@@ -99,7 +99,7 @@ void AddReport(CLI::App& app, int& exit_code) {
       "of a sweep: 0 a knee was "
       "found, 1 none.");
   report->callback([flags, &exit_code] {
-    const auto result = Run(*flags);
+    const auto result = RunJob(*flags);
     if (!result.ok()) WriteFailure(result.status(), flags->json);
     exit_code = result.ok() ? *result : 2;
   });

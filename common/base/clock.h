@@ -2,11 +2,20 @@
 // Durations on the steady clock, leases on boot time (counts suspend), wall time once per record.
 #pragma once
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 
 namespace poolmark {
 
 using Nanoseconds = std::chrono::nanoseconds;
+
+// The nearest nanosecond.
+inline Nanoseconds FromSeconds(double seconds) {
+  return Nanoseconds(std::llround(seconds * 1e9));
+}
+inline double ToSeconds(Nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
 
 class Clock {
  public:

@@ -1,9 +1,15 @@
 #include "common/base/variables.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 
 namespace poolmark {
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
 
 bool IsVariable(std::string_view name) {
   if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;

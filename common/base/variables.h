@@ -1,8 +1,12 @@
-// Environment variables that a job's processes may be given. Pure.
+// Environment variables: this program's own, and those that a job's processes may be given.
 #pragma once
+#include <string>
 #include <string_view>
 
 namespace poolmark {
+
+// Of this process; "": it is not set.
+std::string Environment(const char* name);
 
 // [A-Za-z_][A-Za-z0-9_]*
 bool IsVariable(std::string_view name);

@@ -1,13 +1,9 @@
 #include "common/http/json_string.h"
 
+#include "common/http/text.h"
+
 namespace poolmark::http {
 namespace {
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 void AppendUtf8(unsigned code, std::string* out) {
   const auto put = [out](unsigned byte) { out->push_back(static_cast<char>(byte)); };

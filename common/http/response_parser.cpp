@@ -3,22 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/http/text.h"
+
 namespace poolmark::http {
 namespace {
-
-char Lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-}
 
 bool EqualsIgnoringCase(std::string_view a, std::string_view lower) {
   return a.size() == lower.size() &&
          std::equal(a.begin(), a.end(), lower.begin(), [](char x, char y) { return Lower(x) == y; });
-}
-
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
 }
 
 // Whether a comma-separated list has the token.

@@ -29,7 +29,7 @@ constexpr auto kWriteLimit = 60s;    // one write without progress
 constexpr size_t kMaxQueuedBytes = 64u << 20;
 constexpr size_t kReadAhead = RequestParser::kMaxHeadBytes;
 
-class Connection;
+class ServerConnection;
 
 // What connections share with the server; outlives it as long as a writer is held somewhere.
 struct Core {
@@ -37,13 +37,13 @@ struct Core {
   ServerOptions options;
   Handler handler;
   std::mutex mutex;  // guards connections, stopping
-  std::unordered_set<std::shared_ptr<Connection>> connections;
+  std::unordered_set<std::shared_ptr<ServerConnection>> connections;
   bool stopping = false;
 };
 
-class Connection : public std::enable_shared_from_this<Connection> {
+class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
  public:
-  Connection(std::shared_ptr<Core> core, Socket socket)
+  ServerConnection(std::shared_ptr<Core> core, Socket socket)
       : core_(std::move(core)),
         socket_(std::move(socket)),
         timer_(socket_.get_executor()),
@@ -280,7 +280,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
 class Writer final : public ResponseWriter {
  public:
-  Writer(std::shared_ptr<Connection> connection, bool head_only, bool http_1_0, bool keep_alive)
+  Writer(std::shared_ptr<ServerConnection> connection, bool head_only, bool http_1_0, bool keep_alive)
       : connection_(std::move(connection)),
         head_only_(head_only),
         http_1_0_(http_1_0),
@@ -345,7 +345,7 @@ class Writer final : public ResponseWriter {
   bool peer_gone() const override { return connection_->gone(); }
 
  private:
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<ServerConnection> connection_;
   const bool head_only_;
   const bool http_1_0_;
   const bool keep_alive_;
@@ -354,7 +354,7 @@ class Writer final : public ResponseWriter {
   bool ended_ = false;
 };
 
-void Connection::Serve() {
+void ServerConnection::Serve() {
   // An HTTP/1.0 stream has no other end than the close of the connection.
   keep_alive_ = parser_.keep_alive() && !parser_.http_1_0();
   parser_.request().peer = peer_;
@@ -430,7 +430,7 @@ class AsioServer final : public Server {
         });
         return;
       }
-      auto connection = std::make_shared<Connection>(core_, std::move(socket));
+      auto connection = std::make_shared<ServerConnection>(core_, std::move(socket));
       {
         std::lock_guard lock(core_->mutex);
         if (core_->stopping) return;

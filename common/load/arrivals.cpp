@@ -10,10 +10,6 @@
 namespace poolmark::load {
 namespace {
 
-double Seconds(Nanoseconds duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 Result<double> ParsePositive(std::string_view text, std::string_view whole) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -43,7 +39,7 @@ double Gamma(double shape, SplitMix64* random) {
 
 // Where the integral of from + (to - from) t / T reaches `area`; beyond T when it does not within T.
 double Invert(const RateStep& step, double area) {
-  const double length = Seconds(step.duration);
+  const double length = ToSeconds(step.duration);
   const double slope = length > 0 ? (step.to - step.from) / length : 0;
   if (std::abs(slope) < 1e-12) return step.from > 0 ? area / step.from : INFINITY;
   const double discriminant = step.from * step.from + 2 * slope * area;
@@ -158,7 +154,7 @@ std::optional<Nanoseconds> ArrivalSchedule::Next() {
   first_ = false;
   while (step_ < options_.steps.size()) {
     const RateStep& step = options_.steps[step_];
-    const double length = Seconds(step.duration);
+    const double length = ToSeconds(step.duration);
     const bool endless = step.duration == Nanoseconds(0);
     const double at = Invert(step, position_);
     // A hair of tolerance: the end of a step belongs to the next one.

@@ -12,7 +12,7 @@
 namespace poolmark::load {
 namespace {
 
-double Seconds(int64_t nanoseconds) {
+double SecondsOf(int64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1e9;
 }
 
@@ -122,12 +122,12 @@ Result<std::string> VllmResult(const ExportData& data) {
     }
     input_lens.push_back(r.input_tokens.value_or(r.planned_input_tokens));
     output_lens.push_back(ok ? r.output_tokens.value_or(0) : 0);
-    ttfts.push_back(ok ? Seconds(*r.first_output - r.latency_start()) : 0.0);
+    ttfts.push_back(ok ? SecondsOf(*r.first_output - r.latency_start()) : 0.0);
     itls.push_back(gaps);
-    latencies.push_back(ok ? Seconds(*r.last_output - r.latency_start()) : 0.0);
-    queue_times.push_back(r.intended.has_value() ? Seconds(r.started - *r.intended) : 0.0);
+    latencies.push_back(ok ? SecondsOf(*r.last_output - r.latency_start()) : 0.0);
+    queue_times.push_back(r.intended.has_value() ? SecondsOf(r.started - *r.intended) : 0.0);
     errors.push_back(ok ? "" : std::string(OutcomeName(r.outcome)) + ": " + r.error);
-    starts.push_back(Seconds(r.started));
+    starts.push_back(SecondsOf(r.started));
     if (!ok) continue;
     ++completed;
     input += r.input_tokens.value_or(r.planned_input_tokens);

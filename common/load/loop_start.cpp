@@ -12,7 +12,7 @@
 namespace poolmark::load {
 namespace {
 
-constexpr int kBatch = 256;
+constexpr int kStartBatch = 256;
 
 int64_t Steady() {
   timespec t;
@@ -36,8 +36,8 @@ void Loop::OpenAheadOfStart() {
 
 // Connects go on, and what a server closes is closed.
 void Loop::Poll(int milliseconds) {
-  epoll_event events[kBatch];
-  const int n = epoll_wait(epoll_, events, kBatch, milliseconds);
+  epoll_event events[kStartBatch];
+  const int n = epoll_wait(epoll_, events, kStartBatch, milliseconds);
   for (int i = 0; i < n; ++i) {
     if (events[i].data.ptr == &wake_) {
       uint64_t count;

@@ -11,10 +11,6 @@
 namespace poolmark::load {
 namespace {
 
-double Round(double value) {
-  return std::round(value * 1e4) / 1e4;
-}
-
 // A phase is over when it is over for all.
 int Rank(const std::string& phase) {
   return phase == "warm-up" ? 0 : phase == "load" ? 1 : 2;
@@ -100,16 +96,16 @@ Result<std::string> TimelineMerge::Text() const {
       line["failed"] = failed;
       const auto seconds = static_cast<double>(second - before);
       line["started_per_s"] =
-          Round(static_cast<double>(started - std::min(started, started_before)) / seconds);
-      line["ended_per_s"] = Round(static_cast<double>(ended - std::min(ended, ended_before)) / seconds);
+          FourDecimals(static_cast<double>(started - std::min(started, started_before)) / seconds);
+      line["ended_per_s"] = FourDecimals(static_cast<double>(ended - std::min(ended, ended_before)) / seconds);
       before = second;
       started_before = started;
       ended_before = ended;
-      line["events_per_s"] = Round(events_rate);
+      line["events_per_s"] = FourDecimals(events_rate);
       line["ttft_ms"] = {{"p50", nullptr}, {"p99", nullptr}};
       if (const auto ttft = ttft_.find(second); ttft != ttft_.end()) {
         const Distribution d = Distribute(ttft->second);
-        line["ttft_ms"] = {{"p50", Round(d.p50)}, {"p99", Round(d.p99)}};
+        line["ttft_ms"] = {{"p50", FourDecimals(d.p50)}, {"p99", FourDecimals(d.p99)}};
       }
       line["lateness_ms"] = lateness;
       POOLMARK_ASSIGN_OR_RETURN(const std::string json, DumpJson(line));

@@ -82,10 +82,6 @@ std::string Text(const char* format, double a, double b = 0, double c = 0) {
   return buffer;
 }
 
-double Seconds(Nanoseconds duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 // Was the program fast enough for its own figures?
 void JudgeClient(const LoadOptions& options, Summary* summary) {
   const ClientFigures& client = summary->client;
@@ -189,7 +185,7 @@ void AddNotes(const LoadOptions& options, Summary* summary) {
                     " requests belong to it and nothing was measured; shorten it or lengthen the load");
   if (const uint64_t cut = summary->outcomes[static_cast<size_t>(Outcome::kCancelled)]; cut > 0) {
     // The ends are seen some milliseconds late.
-    const bool drained = summary->total_s - summary->load_s >= Seconds(options.drain) - 0.1;
+    const bool drained = summary->total_s - summary->load_s >= ToSeconds(options.drain) - 0.1;
     notes.push_back(count(cut) + (summary->interrupted && !drained
                                       ? " requests were cut off by the interruption"
                                       : " requests were cut off at the end of the drain (" +

@@ -3,6 +3,7 @@
 // and for the search for the knee.
 #pragma once
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,6 +19,11 @@ namespace poolmark::load {
 inline constexpr int kLoadSchemaVersion = 1;
 // Refuses another version with what is read and what is known.
 Status CheckLoadVersion(const Json& json, const std::string& path);
+
+// Four decimals of a millisecond are tenths of a microsecond: all that was measured.
+inline double FourDecimals(double value) {
+  return std::round(value * 1e4) / 1e4;
+}
 
 // Milliseconds; percentiles by linear interpolation between closest ranks (M3).
 struct Distribution {

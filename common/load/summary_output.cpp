@@ -10,19 +10,14 @@
 namespace poolmark::load {
 namespace {
 
-// Four decimals of a millisecond are tenths of a microsecond: all that was measured.
-double Round(double value) {
-  return std::round(value * 1e4) / 1e4;
-}
-
 Json Of(const std::optional<double>& value) {
-  return value.has_value() ? Json(Round(*value)) : Json(nullptr);
+  return value.has_value() ? Json(FourDecimals(*value)) : Json(nullptr);
 }
 
 Json Of(const std::optional<Distribution>& d) {
   if (!d.has_value()) return nullptr;
-  return {{"count", d->count},    {"mean", Round(d->mean)}, {"p50", Round(d->p50)}, {"p90", Round(d->p90)},
-          {"p95", Round(d->p95)}, {"p99", Round(d->p99)},   {"min", Round(d->min)}, {"max", Round(d->max)}};
+  return {{"count", d->count},    {"mean", FourDecimals(d->mean)}, {"p50", FourDecimals(d->p50)}, {"p90", FourDecimals(d->p90)},
+          {"p95", FourDecimals(d->p95)}, {"p99", FourDecimals(d->p99)},   {"min", FourDecimals(d->min)}, {"max", FourDecimals(d->max)}};
 }
 
 // Prompt tokens as far as the server told them.
@@ -76,9 +71,9 @@ Json SummaryJson(const Summary& s) {
   Json json = {
       {"schema_version", kLoadSchemaVersion},
       {"window",
-       {{"start_s", Round(s.window_start_s)}, {"length_s", Round(s.window_s)}, {"whole_run", s.whole_run}}},
-      {"load_s", Round(s.load_s)},
-      {"total_s", Round(s.total_s)},
+       {{"start_s", FourDecimals(s.window_start_s)}, {"length_s", FourDecimals(s.window_s)}, {"whole_run", s.whole_run}}},
+      {"load_s", FourDecimals(s.load_s)},
+      {"total_s", FourDecimals(s.total_s)},
       {"interrupted", s.interrupted},
       {"files_error", s.files_error.empty() ? Json(nullptr) : Json(s.files_error)},
       {"requests", s.requests},
@@ -88,8 +83,8 @@ Json SummaryJson(const Summary& s) {
       {"primers", s.primers},
       {"outcomes", outcomes},
       {"error_examples", examples},
-      {"requests_per_second", Round(s.requests_per_second)},
-      {"output_tokens_per_second", Round(s.output_tokens_per_second)},
+      {"requests_per_second", FourDecimals(s.requests_per_second)},
+      {"output_tokens_per_second", FourDecimals(s.output_tokens_per_second)},
       {"input_tokens", s.without_input_tokens == s.ok ? Json(nullptr) : Json(s.input_tokens)},
       {"cached_tokens", s.without_cached_tokens == s.ok ? Json(nullptr) : Json(s.cached_tokens)},
       {"output_tokens", s.output_tokens},
@@ -107,10 +102,10 @@ Json SummaryJson(const Summary& s) {
     Json points = Json::array();
     for (const GoodputPoint& point : s.goodput)
       points.push_back(
-          {{"scale", point.scale}, {"per_second", Round(point.per_second)}, {"share", Round(point.share)}});
+          {{"scale", point.scale}, {"per_second", FourDecimals(point.per_second)}, {"share", FourDecimals(point.share)}});
     json["goodput"] = {{"slo", s.slo->name},
-                       {"per_second", Round(s.goodput[0].per_second)},
-                       {"share", Round(s.goodput[0].share)},
+                       {"per_second", FourDecimals(s.goodput[0].per_second)},
+                       {"share", FourDecimals(s.goodput[0].share)},
                        {"by_scale", points}};
     // The verdict only where the objective says how many requests must meet it.
     const auto& required = s.slo->share;
@@ -131,10 +126,10 @@ Json SummaryJson(const Summary& s) {
       {"stale_requests", c.stale_requests},
       {"own_limits", c.own_limits},
       {"absurd_usages", c.absurd_usages},
-      {"achieved_concurrency", Round(c.achieved_concurrency)},
+      {"achieved_concurrency", FourDecimals(c.achieved_concurrency)},
       {"max_in_flight", c.max_in_flight},
-      {"cpu_s", Round(c.cpu_seconds)},
-      {"cpu_of_load_s", Round(c.cpu_seconds_of_load)},
+      {"cpu_s", FourDecimals(c.cpu_seconds)},
+      {"cpu_of_load_s", FourDecimals(c.cpu_seconds_of_load)},
       {"max_rss_bytes", c.max_rss_bytes},
       {"loops", c.loops},
       {"processes", c.processes},

@@ -76,7 +76,7 @@ Result<Analysis> AnalyzeDirectory(const AnalyzeOptions& options, const JudgeCont
 
 namespace {
 
-AccuracyResult Short(const Summary& s) {
+AccuracyResult ShortResult(const Summary& s) {
   return {s.verdict,
           s.run_fingerprint,
           s.candidate.figures,
@@ -93,7 +93,7 @@ Result<AccuracyResult> FinishAccuracy(const AnalyzeOptions& options, const Judge
   POOLMARK_ASSIGN_OR_RETURN(LoadedDirectory loaded, Directory(options.directory).Load(false));
   POOLMARK_RETURN_IF_ERROR(
       AtomicWriteFile(JoinPath(options.directory, "report.html"), ReportHtml(loaded, analysis)));
-  return Short(analysis.summary);
+  return ShortResult(analysis.summary);
 }
 
 Result<AccuracyResult> ReadAccuracy(const std::string& directory) {
@@ -101,7 +101,7 @@ Result<AccuracyResult> ReadAccuracy(const std::string& directory) {
   if (!FileExists(file)) return NotFound(file, "is not there");
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(file, 64 << 20));
   POOLMARK_ASSIGN_OR_RETURN(Summary summary, DecodeSummary(text, file));
-  return Short(summary);
+  return ShortResult(summary);
 }
 
 std::string DescribeAccuracy(const AccuracyResult& result) {

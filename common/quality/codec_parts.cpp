@@ -7,6 +7,12 @@
 
 namespace poolmark::quality {
 
+Json MessagesJson(const Messages& messages) {
+  Json out = Json::array();
+  for (const Message& m : messages) out.push_back({{"role", m.role}, {"content", m.content}});
+  return out;
+}
+
 Json CountersJson(const std::optional<Counters>& counters) {
   if (!counters) return nullptr;
   Json out = Json::object();

@@ -19,6 +19,9 @@ Json PerArmJson(const PerArm<T>& values) {
   return out;
 }
 
+// [{"role", "content"}, …]
+Json MessagesJson(const Messages& messages);
+
 Json CountersJson(const std::optional<Counters>& counters);
 // Absent or null gives nothing.
 std::optional<Counters> ReadCounters(Fields& fields, const char* key);

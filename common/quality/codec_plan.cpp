@@ -58,12 +58,6 @@ Settings ReadSettings(Json& object, const std::string& where, Status* status) {
   return s;
 }
 
-Json MessagesJson(const Messages& messages) {
-  Json out = Json::array();
-  for (const Message& m : messages) out.push_back({{"role", m.role}, {"content", m.content}});
-  return out;
-}
-
 Messages ReadMessages(Fields& fields, const char* key) {
   Messages out;
   Json* array = fields.Array(key);

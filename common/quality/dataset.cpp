@@ -174,7 +174,7 @@ std::vector<size_t> Evidence(const Json& record) {
   return out;
 }
 
-Question ReadRecord(const Json& record, size_t index) {
+Question ReadQuestion(const Json& record, size_t index) {
   Question q;
   std::vector<std::string> raw = Documents(record);
   std::vector<size_t> evidence = Evidence(record);
@@ -211,7 +211,7 @@ class Collector {
   // `name`: "record 3", "line 7".
   Status Add(const Json& record, size_t index, const std::string& name, const std::string& record_where) {
     if (!record.is_object()) return Skip(name, "is no object");
-    Question q = ReadRecord(record, index);
+    Question q = ReadQuestion(record, index);
     if (q.documents.empty()) return Skip(name, "has no passages");
     if (q.question.empty()) return Skip(name, "has no question");
     if (q.answers.empty()) return Skip(name, "has no answer");

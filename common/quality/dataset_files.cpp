@@ -1,10 +1,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
+#include "common/base/variables.h"
 #include "common/quality/dataset.h"
 
 namespace poolmark::quality {
@@ -19,11 +19,6 @@ constexpr KnownDataset kKnown[] = {
     {"hotpotqa", "hotpotqa/hotpot_qa", "distractor/validation-00000-of-00001.parquet"},
     {"musique", "dgslibisey/MuSiQue", "musique_ans_v1.0_dev.jsonl"},
 };
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Where Hugging Face libraries keep what they downloaded.
 std::string HubCache() {

@@ -4,6 +4,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/json.h"
+#include "common/quality/codec_parts.h"
 
 namespace poolmark::quality {
 namespace {
@@ -11,12 +12,6 @@ namespace {
 // json.dumps of text cannot fail: PythonDumps replaces what is no UTF-8.
 std::string Dumps(const Json& json) {
   return PythonDumps(json, true).value_or("");
-}
-
-Json MessagesJson(const Messages& messages) {
-  Json out = Json::array();
-  for (const Message& m : messages) out.push_back({{"role", m.role}, {"content", m.content}});
-  return out;
 }
 
 }  // namespace

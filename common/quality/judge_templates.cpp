@@ -1,11 +1,11 @@
 #include "common/quality/judge_templates.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
+#include "common/base/variables.h"
 
 namespace poolmark::quality {
 namespace {
@@ -14,11 +14,6 @@ constexpr char kFirstDigest[] = "6a57033664632416f00db87e6406ead3a43c6f426d59992
 constexpr char kSecondDigest[] = "f91f7db28b947f8a324dfc335dcf1166e709e6ae6ec7aeff402a5acacd5fd85e";
 constexpr char kFetch[] =
     "run deploy/quality/fetch-judge-templates, which takes them from the published ragas 0.4.3 package";
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 Result<std::string> Load(const std::string& path, const char* digest) {
   Result<std::string> text = ReadFile(path, 1 << 20);

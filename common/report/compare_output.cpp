@@ -23,7 +23,7 @@ std::string PointsLine(const Unlike& one, const std::string& first) {
   return out;
 }
 
-std::string Line(const Unlike& one, const std::string& first) {
+std::string UnlikeLine(const Unlike& one, const std::string& first) {
   if (one.what == kTestPoints) return PointsLine(one, first);
   return one.directory + ": " + one.what + " is " + one.other + ", in the first it is " + one.first;
 }
@@ -35,7 +35,7 @@ std::string ComparisonText(const JobComparison& given) {
   const JobComparison& comparison = scaled ? *scaled : given;
   std::string out;
   for (const auto& one : comparison.unlike)
-    out += (one.refuses ? "cannot be compared: " : "differs: ") + Line(one, comparison.directories.front()) +
+    out += (one.refuses ? "cannot be compared: " : "differs: ") + UnlikeLine(one, comparison.directories.front()) +
            "\n";
   std::string notes;
   for (const auto& note : comparison.notes) notes += "note: " + note + "\n";

@@ -25,7 +25,7 @@ std::string ShortPath(const std::string& path) {
 }
 
 // Jobs are called A, B, C … on the page: their ids are long and much alike.
-std::string Letter(size_t job) {
+std::string JobLetter(size_t job) {
   return job < 26 ? std::string(1, static_cast<char>('A' + job)) : "J" + std::to_string(job + 1);
 }
 
@@ -44,7 +44,7 @@ std::string Jobs(const JobComparison& comparison) {
     std::string names;
     for (const auto& stack : stacks) names += (names.empty() ? "" : ", ") + stack;
     rows.push_back(
-        {Letter(i) + (i == 0 ? " <small>the first</small>" : ""),
+        {JobLetter(i) + (i == 0 ? " <small>the first</small>" : ""),
          EscapeHtml(job.job_id) + "<br><small>" + EscapeHtml(ShortPath(job.directory)) + "</small>",
          EscapeHtml(job.started.substr(0, 19)),
          Badge(job.state, job.state == "SUCCEEDED" ? "good" : "bad") + " " +
@@ -69,7 +69,7 @@ std::vector<std::string> MissingPoints(const JobComparison& comparison) {
   return out;
 }
 
-std::string Differences(const JobComparison& comparison) {
+std::string DifferenceTable(const JobComparison& comparison) {
   if (comparison.unlike.empty()) return "<p>Nothing that was recorded.</p>";
   std::string out;
   if (comparison.refused())
@@ -111,7 +111,7 @@ Together PutTogether(const JobComparison& comparison) {
   for (size_t i = 0; i < comparison.comparisons.size(); ++i) {
     results::SummaryComparison one = comparison.comparisons[i];
     const auto rename = [&](std::string* name, size_t job) {
-      *name = Letter(job) + name->substr(comparison.jobs[job].job_id.size());
+      *name = JobLetter(job) + name->substr(comparison.jobs[job].job_id.size());
     };
     rename(&one.baseline, 0);
     rename(&one.candidate, comparison.candidate_jobs[i]);
@@ -121,24 +121,24 @@ Together PutTogether(const JobComparison& comparison) {
   }
   for (size_t i = 0; i < comparison.jobs.size(); ++i) {
     for (results::SummaryPoint point : comparison.jobs[i].points) {
-      point.point.stack = Letter(i) + ":" + point.point.stack;
+      point.point.stack = JobLetter(i) + ":" + point.point.stack;
       if (compared.contains(point.point)) all.summary.points.push_back(std::move(point));
     }
     for (results::RepeatFile repeat : comparison.jobs[i].repeats) {
-      repeat.facts.point.stack = Letter(i) + ":" + repeat.facts.point.stack;
+      repeat.facts.point.stack = JobLetter(i) + ":" + repeat.facts.point.stack;
       if (compared.contains(repeat.facts.point)) all.repeats.push_back(std::move(repeat));
     }
   }
   return all;
 }
 
-std::string Header(const JobComparison& comparison) {
+std::string CompareHeader(const JobComparison& comparison) {
   std::string out = "<header><h1>Comparison</h1><p class=\"lead\">";
   for (size_t i = 0; i < comparison.jobs.size(); ++i) {
     out += (i == 0   ? ""
             : i == 1 ? ", and against it "
                      : ", ") +
-           Letter(i) + " <small>" +
+           JobLetter(i) + " <small>" +
            EscapeHtml(comparison.jobs[i].job_id + " in " + ShortPath(comparison.jobs[i].directory)) +
            "</small>";
   }
@@ -151,14 +151,14 @@ std::string ComparisonPage(const JobComparison& given) {
   const auto scaled = WithScaledNames(given);
   const JobComparison& comparison = scaled ? *scaled : given;
   std::vector<std::pair<std::string, std::string>> sections;
-  std::string body = Header(comparison) + "<main id=\"main\">";
+  std::string body = CompareHeader(comparison) + "<main id=\"main\">";
   const auto section = [&](const std::string& id, const std::string& title, const std::string& content) {
     sections.emplace_back(id, title);
     body += "<section id=\"" + id + "\"><h2>" + title + "</h2>" + content + "</section>\n";
   };
   std::vector<Chart> charts;
   if (comparison.refused()) {
-    section("differs", "What differs", Differences(comparison));
+    section("differs", "What differs", DifferenceTable(comparison));
   } else {
     const Together together = PutTogether(comparison);
     const results::SummaryFile& all = together.summary;
@@ -181,7 +181,7 @@ std::string ComparisonPage(const JobComparison& given) {
     section("pictures", "Verdicts", pictures);
     section("glance", "At a glance", Glance(all));
     section("table", "All comparisons", ComparisonSection(all));
-    section("differs", "What differs", Differences(comparison));
+    section("differs", "What differs", DifferenceTable(comparison));
   }
   section("jobs", "Jobs", Jobs(comparison));
   if (comparison.refused()) body += Box("", "Notes", comparison.notes);

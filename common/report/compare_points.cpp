@@ -15,7 +15,7 @@ using results::RepeatFile;
 
 constexpr size_t kMostNamed = 12;
 
-std::vector<PointId> PointsOf(const Recomputed& job) {
+std::vector<PointId> PointIdsOf(const Recomputed& job) {
   std::vector<PointId> out;
   for (const RepeatFile& repeat : job.repeats) {
     if (std::find(out.begin(), out.end(), repeat.facts.point) == out.end()) out.push_back(repeat.facts.point);
@@ -70,8 +70,8 @@ std::vector<std::pair<std::string, std::string>> StackPairs(const Recomputed& fi
 PointCoverage CoverPoints(const Recomputed& first, const Recomputed& other) {
   const auto pairs = StackPairs(first, other);
   PointCoverage out;
-  out.other_only = PointsOf(other);
-  for (const PointId& point : PointsOf(first)) {
+  out.other_only = PointIdsOf(other);
+  for (const PointId& point : PointIdsOf(first)) {
     const auto pair =
         std::find_if(pairs.begin(), pairs.end(), [&](const auto& one) { return one.first == point.stack; });
     const PointId there{pair == pairs.end() ? "" : pair->second, point.workload, point.level};

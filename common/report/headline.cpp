@@ -25,7 +25,7 @@ std::string ShortName(const SummaryPoint& point) {
   return point.point.stack + ", " + LevelTitle(point.point.level);
 }
 
-std::string FigureCell(const SummaryPoint& point, const std::string& figure, const SummaryFile& summary) {
+std::string HeadlineCell(const SummaryPoint& point, const std::string& figure, const SummaryFile& summary) {
   const auto at = point.figures.find(figure);
   if (at == point.figures.end() || !at->second.mean.has_value())
     return "<span class=\"none\">not measured</span>";
@@ -171,7 +171,7 @@ std::string Glance(const SummaryFile& summary) {
   std::vector<std::vector<std::string>> rows;
   for (const SummaryPoint* point : points) {
     std::vector<std::string> row = {EscapeHtml(PointName(*point))};
-    for (const auto& figure : figures) row.push_back(FigureCell(*point, figure, summary));
+    for (const auto& figure : figures) row.push_back(HeadlineCell(*point, figure, summary));
     row.push_back(StateCell(*point));
     rows.push_back(std::move(row));
   }

@@ -38,7 +38,7 @@ std::string Verdict(const KneeReport& report) {
          (report.open_end ? " or more" : "") + ".";
 }
 
-std::string Cell(const std::optional<double>& value, const char* unit, const KneeLevel& level) {
+std::string LevelCell(const std::optional<double>& value, const char* unit, const KneeLevel& level) {
   return value.has_value() ? FormatValue(*value, unit) + (level.client_limited ? " *" : "") : "not measured";
 }
 
@@ -50,14 +50,14 @@ std::vector<std::vector<std::string>> Rows(const KneeReport& report) {
                     : level.passed ? "held"
                                    : "failed",
                     level.share.has_value() ? FormatValue(*level.share, "share") : "not measured",
-                    Cell(level.goodput, "requests/s", level),
-                    Cell(level.tokens_per_second, "tokens/s", level), Cell(level.ttft_p50, "s", level),
-                    Cell(level.ttft_p99, "s", level), Cell(level.tpot_p99, "s", level),
+                    LevelCell(level.goodput, "requests/s", level),
+                    LevelCell(level.tokens_per_second, "tokens/s", level), LevelCell(level.ttft_p50, "s", level),
+                    LevelCell(level.ttft_p99, "s", level), LevelCell(level.tpot_p99, "s", level),
                     level.client_limited ? "client too slow" : ""});
   return rows;
 }
 
-std::vector<std::string> Differences(const KneeReport& report) {
+std::vector<std::string> KneeDifferences(const KneeReport& report) {
   std::vector<std::string> lines;
   for (const KneeDifference& one : report.differences)
     lines.push_back(one.file + ": " + one.what.path + " is " + one.what.stored + ", computed again " +
@@ -117,7 +117,7 @@ std::string KneePage(const KneeReport& report) {
     for (auto& cell : row) cell = EscapeHtml(cell);
   }
   body += Box("bad", "Levels without records", report.problems) +
-          Box("bad", "Stored figures that do not follow from the records", Differences(report));
+          Box("bad", "Stored figures that do not follow from the records", KneeDifferences(report));
   body += rows.empty() ? "<p class=\"soft\">No level was measured.</p>" : Table("Levels", kHead, rows);
   body += Box("", "Notes", report.notes) + "</section></main>\n";
   return Page("Poolmark sweep", {{"levels-all", "Levels"}}, body, charts);
@@ -129,7 +129,7 @@ std::string KneeText(const KneeReport& report) {
   // What the files say is not to command a terminal.
   std::string out = Printable(Verdict(report)) + "\n\n" + TextTable(rows);
   for (const std::string& problem : report.problems) out += "problem: " + Printable(problem) + "\n";
-  for (const std::string& line : Differences(report)) out += "differs: " + Printable(line) + "\n";
+  for (const std::string& line : KneeDifferences(report)) out += "differs: " + Printable(line) + "\n";
   if (report.problems.empty() && report.differences.empty())
     out += "\nEvery stored figure follows from the records.\n";
   return out;

@@ -11,7 +11,7 @@
 namespace poolmark::report {
 namespace {
 
-std::optional<double> Seconds(const std::optional<load::Distribution>& of,
+std::optional<double> InSeconds(const std::optional<load::Distribution>& of,
                               double load::Distribution::*which) {
   return of.has_value() ? std::optional((*of).*which * 1e-3) : std::nullopt;
 }
@@ -30,9 +30,9 @@ KneeLevel LevelOf(const load::Recomputed& load, double asked) {
   }
   level.passed = !level.client_limited && level.share.value_or(0) >= asked;
   level.tokens_per_second = s.output_tokens_per_second;
-  level.ttft_p50 = Seconds(s.ttft, &load::Distribution::p50);
-  level.ttft_p99 = Seconds(s.ttft, &load::Distribution::p99);
-  level.tpot_p99 = Seconds(s.time_per_output_token, &load::Distribution::p99);
+  level.ttft_p50 = InSeconds(s.ttft, &load::Distribution::p50);
+  level.ttft_p99 = InSeconds(s.ttft, &load::Distribution::p99);
+  level.tpot_p99 = InSeconds(s.time_per_output_token, &load::Distribution::p99);
   return level;
 }
 

@@ -15,7 +15,7 @@ using Points = std::vector<std::pair<double, double>>;
 
 // Of the successful requests of the window, in seconds.
 template <class Get>
-Points Curve(const LoadReport& report, Get get) {
+Points CurveOf(const LoadReport& report, Get get) {
   std::vector<double> values;
   for (const RequestFigures& request : report.load.records.requests) {
     if (request.primer || request.window_time < report.load.window.start ||
@@ -28,8 +28,8 @@ Points Curve(const LoadReport& report, Get get) {
   return stats::PercentileCurve(values);
 }
 
-Chart Lines(const std::string& name, const std::string& x, const std::string& x_unit, const std::string& y,
-            const std::string& y_unit) {
+Chart NamedLines(const std::string& name, const std::string& x, const std::string& x_unit,
+                 const std::string& y, const std::string& y_unit) {
   Chart chart = LineChart(x, x_unit, y, y_unit);
   chart.name = name;
   return chart;
@@ -44,34 +44,35 @@ void Add(Chart* chart, const std::string& label, Points points) {
   chart->series.push_back(std::move(series));
 }
 
-Chart Percentiles(const std::string& name, const std::string& y, const std::string& of = "requests") {
-  return Lines(name, "Share of " + of, "share", y, "s");
+Chart PercentileChart(const std::string& name, const std::string& y, const std::string& of = "requests") {
+  return NamedLines(name, "Share of " + of, "share", y, "s");
 }
 
 Chart TtftChart(const LoadReport& report) {
-  Chart chart = Percentiles("", "Time to first token");
+  Chart chart = PercentileChart("", "Time to first token");
   chart.id = "ttft";
   chart.title = "Time to first token, all percentiles";
   chart.text =
       "The share of successful requests whose first output came within the time, as the program saw it and "
       "by "
       "the kernel's receive stamps. Where the two part, the program was late.";
-  Add(&chart, "as the program saw it", Curve(report, [](const RequestFigures& r) { return r.ttft; }));
-  Add(&chart, "by the kernel's stamps", Curve(report, [](const RequestFigures& r) { return r.kernel_ttft; }));
+  Add(&chart, "as the program saw it", CurveOf(report, [](const RequestFigures& r) { return r.ttft; }));
+  Add(&chart, "by the kernel's stamps",
+      CurveOf(report, [](const RequestFigures& r) { return r.kernel_ttft; }));
   if (report.load.options.mode != load::LoadOptions::Mode::kClosed)
     Add(&chart, "from the actual send",
-        Curve(report, [](const RequestFigures& r) { return r.ttft_from_sent; }));
+        CurveOf(report, [](const RequestFigures& r) { return r.ttft_from_sent; }));
   return chart;
 }
 
 Chart GapChart(const LoadReport& report) {
-  Chart gaps = Percentiles("Inter-token latency", "Gap between output events", "gaps");
+  Chart gaps = PercentileChart("Inter-token latency", "Gap between output events", "gaps");
   Add(&gaps, "inter-token latency", GapCurve(report.load.records));
-  Chart tokens = Percentiles("Time per output token", "Time per output token");
+  Chart tokens = PercentileChart("Time per output token", "Time per output token");
   Add(&tokens, "time per output token",
-      Curve(report, [](const RequestFigures& r) { return r.time_per_output_token; }));
-  Chart latency = Percentiles("Request latency", "Request latency");
-  Add(&latency, "request latency", Curve(report, [](const RequestFigures& r) { return r.latency; }));
+      CurveOf(report, [](const RequestFigures& r) { return r.time_per_output_token; }));
+  Chart latency = PercentileChart("Request latency", "Request latency");
+  Add(&latency, "request latency", CurveOf(report, [](const RequestFigures& r) { return r.latency; }));
   Chart chart = Choose("Show", {gaps, tokens, latency});
   chart.id = "gaps";
   chart.title = "Gaps between tokens, all percentiles";
@@ -82,7 +83,7 @@ Chart GapChart(const LoadReport& report) {
 }
 
 template <class Get>
-Points OverTime(const LoadReport& report, Get get) {
+Points PointsOverTime(const LoadReport& report, Get get) {
   Points points;
   for (size_t i = 0; i < report.bins.size(); ++i)
     points.emplace_back(static_cast<double>(i) * report.bin_seconds,
@@ -102,20 +103,20 @@ void AddBands(const LoadReport& report, Chart* chart) {
 
 Chart TimeChart(const LoadReport& report) {
   const auto chart_of = [&](const std::string& name, const std::string& y, const std::string& unit) {
-    return Lines(name, "Time from the start of the load", "s", y, unit);
+    return NamedLines(name, "Time from the start of the load", "s", y, unit);
   };
   Chart tokens = chart_of("Output tokens", "Output tokens per second", "tokens/s");
   Add(&tokens, "output tokens that arrived",
-      OverTime(report, [](const LoadBin& bin) { return bin.output_tokens; }));
+      PointsOverTime(report, [](const LoadBin& bin) { return bin.output_tokens; }));
   Chart requests = chart_of("Requests", "Requests per second", "requests/s");
-  Add(&requests, "started", OverTime(report, [](const LoadBin& bin) { return bin.started; }));
-  Add(&requests, "ended well", OverTime(report, [](const LoadBin& bin) { return bin.ended[0]; }));
+  Add(&requests, "started", PointsOverTime(report, [](const LoadBin& bin) { return bin.started; }));
+  Add(&requests, "ended well", PointsOverTime(report, [](const LoadBin& bin) { return bin.ended[0]; }));
   Chart failures = chart_of("Failures", "Failed requests per second", "requests/s");
   for (size_t i = 1; i < load::kOutcomes; ++i) {
     if (std::any_of(report.bins.begin(), report.bins.end(),
                     [i](const auto& bin) { return bin.ended[i] > 0; }))
       Add(&failures, std::string(load::OutcomeName(static_cast<load::Outcome>(i))),
-          OverTime(report, [i](const LoadBin& bin) { return bin.ended[i]; }));
+          PointsOverTime(report, [i](const LoadBin& bin) { return bin.ended[i]; }));
   }
   std::vector<Chart> charts = {tokens, requests, failures};
   for (Chart& chart : charts) {
@@ -147,7 +148,7 @@ Chart TimelineChart(const LoadReport& report) {
 
 Chart GoodputChart(const LoadReport& report) {
   const load::Summary& summary = report.load.summary;
-  Chart chart = Lines("", "Scale of the limits", "ratio", "Good requests per second", "requests/s");
+  Chart chart = NamedLines("", "Scale of the limits", "ratio", "Good requests per second", "requests/s");
   chart.id = "goodput";
   chart.title = "Goodput along the scale of the limits";
   chart.text =

@@ -22,7 +22,7 @@ std::string Milliseconds(const std::optional<double>& value) {
   return value.has_value() ? FormatValue(*value / 1e3, "s") : "not measured";
 }
 
-std::string LevelOf(const Json& load) {
+std::string LevelText(const Json& load) {
   const Json& level = load.at("load");
   const auto text = [&](const char* key) {
     const Json& value = level.at(key);
@@ -36,7 +36,7 @@ std::string LevelOf(const Json& load) {
   return "";
 }
 
-std::string Header(const LoadReport& report, bool simulated) {
+std::string LoadHeader(const LoadReport& report, bool simulated) {
   const Summary& s = report.load.summary;
   const Json& load = report.load.stored.at("load");
   std::string badges;
@@ -60,7 +60,7 @@ std::string Header(const LoadReport& report, bool simulated) {
   for (const Json& url : load.value("urls", Json::array()))
     urls += (urls.empty() ? "" : ", ") + (url.is_string() ? url.get<std::string>() : "");
   return "<header><h1>Load of " + EscapeHtml(model.empty() ? urls : model) + "</h1><p>" + badges +
-         "</p><p class=\"lead\">" + measured + "</p><p>" + EscapeHtml(LevelOf(load)) + " · " +
+         "</p><p class=\"lead\">" + measured + "</p><p>" + EscapeHtml(LevelText(load)) + " · " +
          EscapeHtml(urls) + "</p><p class=\"soft\">Started " +
          EscapeHtml(report.load.stored.value("started", "")) + ".</p></header>\n";
 }
@@ -143,11 +143,11 @@ std::string Client(const LoadReport& report) {
 }
 
 // What the load was, setting by setting.
-void Settings(const std::string& name, const Json& value, std::vector<std::vector<std::string>>* rows) {
+void AddSettings(const std::string& name, const Json& value, std::vector<std::vector<std::string>>* rows) {
   if (value.is_null() || (value.is_structured() && value.empty())) return;
   if (value.is_object()) {
     for (const auto& [key, inside] : value.items())
-      Settings(name.empty() ? key : name + "." + key, inside, rows);
+      AddSettings(name.empty() ? key : name + "." + key, inside, rows);
     return;
   }
   rows->push_back(
@@ -179,11 +179,11 @@ std::string TokenSources(const load::TokenSourceTable& table) {
 
 std::string Definitions(const Json& json) {
   std::vector<std::vector<std::string>> rows;
-  Settings("", json.value("definitions", Json::object()), &rows);
+  AddSettings("", json.value("definitions", Json::object()), &rows);
   return Table("Definitions", {"Figure", "Meaning"}, rows);
 }
 
-std::vector<std::string> Differences(const LoadReport& report) {
+std::vector<std::string> LoadDifferences(const LoadReport& report) {
   std::vector<std::string> lines;
   for (const load::Difference& one : report.load.differences)
     lines.push_back(one.path + " is " + one.stored + ", computed again " + one.computed);
@@ -197,13 +197,13 @@ std::string LoadPage(const LoadReport& report) {
   const std::vector<Chart> charts = LoadCharts(report);
   const auto sources = load::ReadTokenSources(report.load.stored.value("prompt_token_sources", Json()));
   std::vector<std::pair<std::string, std::string>> sections;
-  std::string body = Header(report, sources.simulated) + "<main id=\"main\">\n";
+  std::string body = LoadHeader(report, sources.simulated) + "<main id=\"main\">\n";
   const auto section = [&](const std::string& id, const std::string& name, const std::string& content) {
     sections.emplace_back(id, name);
     body += "<section id=\"" + id + "\"><h2>" + name + "</h2>\n" + content + "</section>\n";
   };
   std::string results = Cards(s) + Box("warn", kScaledLoad, ReplayNotesOf(report)) +
-                        Box("bad", "load.json does not follow from the records", Differences(report)) +
+                        Box("bad", "load.json does not follow from the records", LoadDifferences(report)) +
                         Box("warn", "Warnings", s.warnings) +
                         Box(s.client_limited ? "bad" : "", "Notes", s.notes);
   if (!charts.empty()) {
@@ -217,7 +217,7 @@ std::string LoadPage(const LoadReport& report) {
   if (!s.prompt_token_sources.empty()) section("sources", "Prompt tokens by source", TokenSources(sources));
   section("client", "This client", Client(report));
   std::vector<std::vector<std::string>> settings;
-  Settings("", report.load.stored.at("load"), &settings);
+  AddSettings("", report.load.stored.at("load"), &settings);
   section("load", "The load", Table("Settings", {"Setting", "Value"}, settings));
   section("definitions", "Definitions", Definitions(report.load.stored));
   return Page("Poolmark load", sections, body + "</main>\n", charts);

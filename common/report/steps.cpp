@@ -12,7 +12,7 @@
 namespace poolmark::report {
 namespace {
 
-std::string Style(const std::string& outcome) {
+std::string OutcomeStyle(const std::string& outcome) {
   return outcome == "pass"                                ? "good"
          : outcome == "fail"                              ? "bad"
          : outcome == "note" || outcome == "not_measured" ? "warn"
@@ -25,7 +25,7 @@ std::string Words(std::string id) {
   return id;
 }
 
-std::string Seconds(const std::string& from, const std::string& to) {
+std::string TimeBetween(const std::string& from, const std::string& to) {
   const auto a = ParseRfc3339(from), b = ParseRfc3339(to);
   return a && b && *b >= *a ? FormatValue(*b - *a, "s") : "–";
 }
@@ -43,7 +43,7 @@ std::string CheckTable(const std::string& label, std::vector<results::CheckEntry
   std::vector<std::vector<std::string>> rows;
   for (const auto& check : checks) {
     rows.push_back({EscapeHtml(Words(check.id)), EscapeHtml(check.machine.empty() ? "pool" : check.machine),
-                    Badge(Words(check.outcome), Style(check.outcome)), EscapeHtml(check.expected),
+                    Badge(Words(check.outcome), OutcomeStyle(check.outcome)), EscapeHtml(check.expected),
                     EscapeHtml(check.observed), EscapeHtml(check.outcome == "fail" ? check.hint : "")});
   }
   return Table(label, {"Check", "Machine", "Outcome", "Expected", "Observed", "What to do"}, rows);
@@ -65,7 +65,7 @@ std::string Counted(const std::vector<results::CheckEntry>& checks) {
   return out.empty() ? "none" : out;
 }
 
-std::string LineRates(const results::PreflightRecord& preflight) {
+std::string LineRateTable(const results::PreflightRecord& preflight) {
   if (preflight.line_rates.empty()) return "";
   double best = 0;
   for (const auto& rate : preflight.line_rates) {
@@ -101,13 +101,13 @@ std::string Preflight(const results::PreflightRecord& preflight) {
   out += "<details" + std::string(preflight.passed ? "" : " open") +
          "><summary>Checks: " + EscapeHtml(Counted(preflight.checks)) + "</summary>" +
          CheckTable("Preflight checks", preflight.checks) + "</details>" + Box("", "Notes", preflight.notes);
-  return out + LineRates(preflight);
+  return out + LineRateTable(preflight);
 }
 
 // One check with the counters that prove it.
 std::string Proof(const results::CheckEntry& check, const results::VerifyRecord& verify) {
-  std::string out = "<li class=\"" + Style(check.outcome) + "\"><p><strong>" + EscapeHtml(Words(check.id)) +
-                    "</strong> " + Badge(Words(check.outcome), Style(check.outcome)) + "</p>";
+  std::string out = "<li class=\"" + OutcomeStyle(check.outcome) + "\"><p><strong>" + EscapeHtml(Words(check.id)) +
+                    "</strong> " + Badge(Words(check.outcome), OutcomeStyle(check.outcome)) + "</p>";
   if (!check.expected.empty()) out += "<p>" + EscapeHtml(check.expected) + "</p>";
   const auto proofs = verify.proofs.find(check.id);
   if (proofs == verify.proofs.end() || proofs->second.empty()) {
@@ -149,7 +149,7 @@ std::string Verification(const std::map<int, results::VerifyRecord>& verifies) {
     rows.push_back(
         {std::to_string(cycle), EscapeHtml(verify.stack),
          verify.passed ? Badge("passed", "good") : Badge("failed: " + Words(verify.failed_check), "bad"),
-         EscapeHtml(Counted(verify.checks)), EscapeHtml(Seconds(verify.started, verify.ended))});
+         EscapeHtml(Counted(verify.checks)), EscapeHtml(TimeBetween(verify.started, verify.ended))});
     all += "<details><summary>Cycle " + std::to_string(cycle) + ", " + EscapeHtml(verify.stack) +
            "</summary><ul class=\"proof\">";
     for (const auto& check : verify.checks) all += Proof(check, verify);
@@ -179,7 +179,7 @@ std::string TearDown(const std::map<int, results::TeardownRecord>& teardowns) {
     rows.push_back({std::to_string(cycle), EscapeHtml(teardown.stack),
                     Badge(teardown.outcome, teardown.outcome == "CLEAN" ? "good" : "bad"),
                     EscapeHtml(teardown.cause), std::to_string(teardown.items.size()),
-                    EscapeHtml(Seconds(teardown.started, teardown.ended))});
+                    EscapeHtml(TimeBetween(teardown.started, teardown.ended))});
     left += Box("bad", "Left over after cycle " + std::to_string(cycle), teardown.leftovers);
     std::vector<std::vector<std::string>> list;
     for (const auto& item : teardown.items)

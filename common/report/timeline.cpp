@@ -13,7 +13,7 @@
 namespace poolmark::report {
 namespace {
 
-std::string N(double value) {
+std::string Tenths(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", value);
   return text;
@@ -114,12 +114,12 @@ std::string DrawTimeline(const std::vector<Step>& steps) {
       const double x = kLeft + step.from / end * kWidth,
                    width = std::max(2.0, (step.to - step.from) / end * kWidth);
       svg += "<g><title>" + EscapeHtml(step.label + ": " + FormatValue(step.to - step.from, "s")) +
-             "</title><rect class=\"step " + step.kind + "\" x=\"" + N(x) + "\" y=\"" +
-             std::to_string(y + 3) + "\" width=\"" + N(width) + "\" height=\"16\" rx=\"2\"/></g>";
+             "</title><rect class=\"step " + step.kind + "\" x=\"" + Tenths(x) + "\" y=\"" +
+             std::to_string(y + 3) + "\" width=\"" + Tenths(width) + "\" height=\"16\" rx=\"2\"/></g>";
     }
   }
   for (int i = 0; i <= 5; ++i) {
-    svg += "<text class=\"soft\" x=\"" + N(kLeft + kWidth * i / 5.0) + "\" y=\"" +
+    svg += "<text class=\"soft\" x=\"" + Tenths(kLeft + kWidth * i / 5.0) + "\" y=\"" +
            std::to_string(height - 8) + "\" text-anchor=\"" +
            (i == 0   ? "start"
             : i == 5 ? "end"

@@ -49,7 +49,7 @@ void Rename(const Names& names, std::vector<results::SummaryPoint>* points) {
   for (auto& point : *points) Rename(names, &point.point.workload);
 }
 
-std::string Joined(const std::vector<std::string>& list) {
+std::string InOrder(const std::vector<std::string>& list) {
   std::string out;
   for (const auto& item : list) out += (out.empty() ? "" : ", ") + item;
   return out;
@@ -144,7 +144,7 @@ std::string WorkloadsSection(const Recomputed& job) {
     };
     std::vector<std::string> levels;
     for (const std::string& level : workload.levels) levels.push_back(LevelTitle(level));
-    row("load levels", Joined(levels), "job file");
+    row("load levels", InOrder(levels), "job file");
     const auto options = OptionsOf(workload);
     const auto settings = options.ok() ? workload::SettingsOf(*options)
                                        : Result<std::vector<workload::Setting>>(options.status());

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/load/record_codec.h"
+#include "common/results/figures.h"
 #include "common/stats/kv_bytes.h"
 #include "common/stats/warnings.h"
 #include "common/workload/spec.h"
@@ -14,18 +15,8 @@
 namespace poolmark::results {
 namespace {
 
-double Seconds(int64_t nanoseconds) {
+double SecondsOf(int64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1e9;
-}
-
-std::string Percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", share * 100);
-  return text;
-}
-
-Nanoseconds Time(double seconds) {
-  return Nanoseconds(std::llround(seconds * 1e9));
 }
 
 // Engines whose counters belong to the token sources and were not read, each with its reason; "": none.
@@ -305,17 +296,17 @@ void RequestOf(const load::RequestRecord& record, stats::RequestFacts* facts) {
   events.clear();
   out = {};
   out.events = std::move(events);
-  out.sent = Seconds(record.sent);
-  out.start = Seconds(record.intended.value_or(record.sent));
-  out.end = Seconds(record.end);
+  out.sent = SecondsOf(record.sent);
+  out.start = SecondsOf(record.intended.value_or(record.sent));
+  out.end = SecondsOf(record.end);
   // As the load's own schedule error: what the connection's set-up took is told apart.
   if (record.intended)
     out.sent_late =
-        Seconds(std::max<int64_t>(0, record.started - *record.intended - record.connect.value_or(0)));
-  if (record.first_output) out.first_output = Seconds(*record.first_output);
-  if (record.last_output) out.last_output = Seconds(*record.last_output);
+        SecondsOf(std::max<int64_t>(0, record.started - *record.intended - record.connect.value_or(0)));
+  if (record.first_output) out.first_output = SecondsOf(*record.first_output);
+  if (record.last_output) out.last_output = SecondsOf(*record.last_output);
   if (record.first_output && record.kernel_first_output) {
-    out.lateness = std::max(0.0, Seconds(*record.first_output) - Seconds(*record.kernel_first_output));
+    out.lateness = std::max(0.0, SecondsOf(*record.first_output) - SecondsOf(*record.kernel_first_output));
   }
   out.input_tokens = record.input_tokens.value_or(-1);
   out.cached_tokens = record.cached_tokens.value_or(-1);
@@ -325,7 +316,7 @@ void RequestOf(const load::RequestRecord& record, stats::RequestFacts* facts) {
   out.ok = record.outcome == load::Outcome::kOk;
   out.primer = record.primer;
   out.events.reserve(record.events.size());
-  for (const auto& event : record.events) out.events.emplace_back(Seconds(event.at), event.tokens);
+  for (const auto& event : record.events) out.events.emplace_back(SecondsOf(event.at), event.tokens);
 }
 
 namespace {
@@ -362,7 +353,7 @@ RepeatFigures RepeatComputer::Finish(const RepeatFacts& facts) {
   const auto window_tokens = requests_.window_tokens();
   out.stability = stats::StabilityOf(window_tokens, seconds / static_cast<double>(window_tokens.size()));
   out.requests = requests_.Finish();
-  out.measured_line = facts.held_load ? workload::MeasuredLine(Time(seconds), Time(facts.warm_up_seconds))
+  out.measured_line = facts.held_load ? workload::MeasuredLine(FromSeconds(seconds), FromSeconds(facts.warm_up_seconds))
                                       : "Measured over the whole run";
   if (out.requests.requests == 0 && !facts.evidence.interrupted.empty())
     out.measured_line = "Nothing was measured";

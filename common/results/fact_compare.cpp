@@ -44,7 +44,7 @@ std::string Shown(const std::optional<double>& value) {
 }
 
 // Those of a machine under one name, in their order.
-std::vector<const PowerSeries*> Of(const std::vector<PowerSeries>& all, const PowerSeries& like) {
+std::vector<const PowerSeries*> LikeSeries(const std::vector<PowerSeries>& all, const PowerSeries& like) {
   std::vector<const PowerSeries*> out;
   for (const PowerSeries& one : all) {
     if (one.machine == like.machine && one.kind == like.kind && one.series == like.series)
@@ -189,7 +189,7 @@ class Comparer {
 
   void Power() {
     const auto compare = [&](const PowerSeries& like) {
-      const auto stored = Of(facts_.power, like), sampled = Of(sampled_.facts.power, like);
+      const auto stored = LikeSeries(facts_.power, like), sampled = LikeSeries(sampled_.facts.power, like);
       const bool same = std::equal(stored.begin(), stored.end(), sampled.begin(), sampled.end(),
                                    [](const auto* a, const auto* b) { return SameWatts(*a, *b); });
       if (same || !Sampled(like.machine)) return;

@@ -1,5 +1,6 @@
 #include "common/results/figures.h"
 
+#include <cstdio>
 #include <map>
 
 namespace poolmark::results {
@@ -188,6 +189,12 @@ std::string TitleOf(const std::string& figure, bool engine_cache) {
   if (figure.starts_with("goodput_share.")) return "Share of requests within " + preset;
   if (figure.starts_with("goodput_per_gpu.")) return "Goodput per GPU under " + preset;
   return figure;
+}
+
+std::string Percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", share * 100);
+  return text;
 }
 
 }  // namespace poolmark::results

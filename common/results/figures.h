@@ -25,4 +25,7 @@ std::string UnitOf(const std::string& figure);
 // GPU's place (M7).
 std::string TitleOf(const std::string& figure, bool engine_cache = false);
 
+// 0.357 -> "35.7 %".
+std::string Percent(double share);
+
 }  // namespace poolmark::results

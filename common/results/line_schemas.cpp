@@ -7,14 +7,16 @@
 #include "common/results/schema_parts.h"
 
 namespace poolmark::results {
-namespace {
 
-Json Type(const char* type) {
+Json OfType(const char* type) {
   return {{"type", type}};
 }
-Json OrNull(const char* type) {
+Json OfTypeOrNull(const char* type) {
   return {{"type", Json::array({type, "null"})}};
 }
+
+namespace {
+
 Json Choice(std::initializer_list<const char*> names) {
   Json list = Json::array();
   for (const char* name : names) list.push_back(name);
@@ -42,80 +44,80 @@ Json Line(const char* title, Json schema) {
 
 Json EventSchema() {
   return Line("a line of events.jsonl", Object({{"sequence", {{"type", "integer"}, {"minimum", 1}}},
-                                                {"time", Type("string")},
-                                                {"kind", Type("string")},
-                                                {"state", Type("string")},
-                                                {"message", Type("string")}},
-                                               {{"machine", Type("string")},
-                                                {"process", Type("string")},
-                                                {"position", Object({{"cycle", Type("integer")},
-                                                                     {"stack", Type("string")},
-                                                                     {"workload", Type("string")},
-                                                                     {"level", Type("string")},
-                                                                     {"repeat", Type("integer")}})},
-                                                {"check", Object({{"id", Type("string")},
-                                                                  {"outcome", Type("string")},
-                                                                  {"expected", Type("string")},
-                                                                  {"observed", Type("string")}})}}));
+                                                {"time", OfType("string")},
+                                                {"kind", OfType("string")},
+                                                {"state", OfType("string")},
+                                                {"message", OfType("string")}},
+                                               {{"machine", OfType("string")},
+                                                {"process", OfType("string")},
+                                                {"position", Object({{"cycle", OfType("integer")},
+                                                                     {"stack", OfType("string")},
+                                                                     {"workload", OfType("string")},
+                                                                     {"level", OfType("string")},
+                                                                     {"repeat", OfType("integer")}})},
+                                                {"check", Object({{"id", OfType("string")},
+                                                                  {"outcome", OfType("string")},
+                                                                  {"expected", OfType("string")},
+                                                                  {"observed", OfType("string")}})}}));
 }
 
 Json SampleSchema() {
   const Json head = Object({{"schema_version", {{"const", kSchemaVersion}}},
-                            {"machine", Type("string")},
-                            {"wall_start", Type("string")}});
+                            {"machine", OfType("string")},
+                            {"wall_start", OfType("string")}});
   const Json series =
-      Object({{"series", Type("integer")},
-              {"source", Type("string")},
-              {"name", Type("string")},
-              {"labels", {{"type", "object"}, {"additionalProperties", Type("string")}}},
-              {"unit", Type("string")},
+      Object({{"series", OfType("integer")},
+              {"source", OfType("string")},
+              {"name", OfType("string")},
+              {"labels", {{"type", "object"}, {"additionalProperties", OfType("string")}}},
+              {"unit", OfType("string")},
               {"kind", Choice({"counter", "gauge", "peak", "last_event"})}},
-             {{"split", {{"type", "array"}, {"items", Type("string")}}}, {"max", Type("boolean")}});
+             {{"split", {{"type", "array"}, {"items", OfType("string")}}}, {"max", OfType("boolean")}});
   const Json change = {
       {"type", "array"},
       {"prefixItems",
-       Json::array({Type("integer"), {{"type", Json::array({"number", "string"})}}, {{"const", 1}}})},
+       Json::array({OfType("integer"), {{"type", Json::array({"number", "string"})}}, {{"const", 1}}})},
       {"minItems", 2},
       {"maxItems", 3}};
-  const Json round = Object({{"dt", Type("integer")},
-                             {"source", Type("string")},
-                             {"took", Type("integer")},
+  const Json round = Object({{"dt", OfType("integer")},
+                             {"source", OfType("string")},
+                             {"took", OfType("integer")},
                              {"v", {{"type", "array"}, {"items", change}}}},
-                            {{"failure", Type("string")}});
-  const Json gap = Object({{"gap", Type("string")}, {"from", Type("integer")}, {"to", Type("integer")}});
-  const Json reset = Object({{"reset", Type("string")},
-                             {"at", Type("integer")},
-                             {"source", Type("string")},
-                             {"of", Type("integer")}});
+                            {{"failure", OfType("string")}});
+  const Json gap = Object({{"gap", OfType("string")}, {"from", OfType("integer")}, {"to", OfType("integer")}});
+  const Json reset = Object({{"reset", OfType("string")},
+                             {"at", OfType("integer")},
+                             {"source", OfType("string")},
+                             {"of", OfType("integer")}});
   return Line("a line of samples/<machine>.jsonl.zst",
               {{"anyOf", Json::array({head, series, round, gap, reset})}});
 }
 
 Json RequestSchema() {
-  Json must = {{"session", Type("integer")},  {"turn", Type("integer")},       {"id", Type("string")},
-               {"target", Type("integer")},   {"outcome", Type("string")},     {"status", Type("integer")},
-               {"attempts", Type("integer")}, {"intended", OrNull("integer")}, {"started", Type("integer")},
-               {"sent", Type("integer")}};
+  Json must = {{"session", OfType("integer")},  {"turn", OfType("integer")},       {"id", OfType("string")},
+               {"target", OfType("integer")},   {"outcome", OfType("string")},     {"status", OfType("integer")},
+               {"attempts", OfType("integer")}, {"intended", OfTypeOrNull("integer")}, {"started", OfType("integer")},
+               {"sent", OfType("integer")}};
   for (const char* time : {"connect", "first_byte", "first_output", "first_answer_output", "last_output"})
-    must[time] = OrNull("integer");
-  must["end"] = Type("integer");
+    must[time] = OfTypeOrNull("integer");
+  must["end"] = OfType("integer");
   for (const char* number : {"kernel_first_output", "kernel_last_output", "lateness", "planned_input_tokens",
                              "input_tokens", "cached_tokens", "output_tokens"})
-    must[number] = OrNull("integer");
-  must["output_tokens_counted"] = Type("boolean");
-  must["first_event_tokens"] = Type("integer");
-  must["event_tokens_known"] = Type("boolean");
-  must["finish_reason"] = Type("string");
-  const Json integers = {{"type", "array"}, {"items", Type("integer")}};
+    must[number] = OfTypeOrNull("integer");
+  must["output_tokens_counted"] = OfType("boolean");
+  must["first_event_tokens"] = OfType("integer");
+  must["event_tokens_known"] = OfType("boolean");
+  must["finish_reason"] = OfType("string");
+  const Json integers = {{"type", "array"}, {"items", OfType("integer")}};
   must["events"] = integers;
-  return Line("a line of requests.jsonl.zst", Object(std::move(must), {{"agent", Type("string")},
-                                                                       {"primer", Type("boolean")},
-                                                                       {"error", Type("string")},
+  return Line("a line of requests.jsonl.zst", Object(std::move(must), {{"agent", OfType("string")},
+                                                                       {"primer", OfType("boolean")},
+                                                                       {"error", OfType("string")},
                                                                        {"event_tokens", integers}}));
 }
 
 Json TimelineSchema() {
-  const Json number = OrNull("number");
+  const Json number = OfTypeOrNull("number");
   const auto spread = [&](std::initializer_list<const char*> names) {
     Json properties = Json::object();
     for (const char* name : names) properties[name] = number;
@@ -123,7 +125,7 @@ Json TimelineSchema() {
     out["type"] = Json::array({"object", "null"});
     return out;
   };
-  return Line("a line of timeline.jsonl", Object({{"t", Type("number")},
+  return Line("a line of timeline.jsonl", Object({{"t", OfType("number")},
                                                   {"phase", Choice({"warm_up", "load", "drain"})},
                                                   {"in_flight", number},
                                                   {"started", number},

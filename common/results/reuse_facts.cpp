@@ -7,6 +7,7 @@
 
 #include "common/base/json.h"
 #include "common/load/record_codec.h"
+#include "common/results/figures.h"
 #include "common/workload/measure.h"
 #include "common/workload/source.h"
 
@@ -30,12 +31,6 @@ int64_t Difference(int64_t a, int64_t b) {
   int64_t out = 0;
   if (!__builtin_sub_overflow(a, b, &out)) return out;
   return a > b ? INT64_MAX : INT64_MIN;
-}
-
-std::string Percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
 }
 
 // Why nothing can be said of what was reusable with these live answers; "": it can.

@@ -14,10 +14,6 @@
 namespace poolmark::results {
 namespace {
 
-Nanoseconds Time(double seconds) {
-  return Nanoseconds(std::llround(seconds * 1e9));
-}
-
 // Machines whose samples some of the facts were taken from, and those that were listened to.
 std::set<std::string> SampledMachines(const RepeatFacts& facts) {
   std::set<std::string> out;
@@ -71,7 +67,7 @@ Result<SampleCheck> CompareWithSamples(const RepeatFacts& facts, const Witnesses
     if (facts.evidence.interrupted.empty()) out.reasons.push_back({stats::Reason::kNotJudged, why});
   };
   SampledFacts sampled;
-  const SampleWindow window{Time(facts.measured_from), Time(facts.measured_to), Time(facts.drain_end)};
+  const SampleWindow window{FromSeconds(facts.measured_from), FromSeconds(facts.measured_to), FromSeconds(facts.drain_end)};
   const PlanStack stack = witnesses.stack != nullptr ? *witnesses.stack : StackOf(facts);
   for (const std::string& machine : SampledMachines(facts)) {
     const std::string name = SamplesFile(machine);

@@ -13,10 +13,6 @@
 namespace poolmark::results {
 namespace {
 
-double Seconds(Nanoseconds time) {
-  return static_cast<double>(time.count()) / 1e9;
-}
-
 const prom::Dialect* DialectOf(const prom::Catalogue* catalogue, const PlanProcess& process) {
   return catalogue == nullptr ? nullptr : catalogue->Find(process.dialect);
 }
@@ -38,7 +34,7 @@ void AddPower(const SampleLog& log, const std::string& machine, std::vector<Powe
     power.series = series.name;
     for (const auto& [label, value] : series.labels) absl::StrAppend(&power.series, ",", label, "=", value);
     for (const stats::Sample& sample : ReadingsOf(log, series))
-      power.watts.emplace_back(Seconds(sample.at), sample.value);
+      power.watts.emplace_back(ToSeconds(sample.at), sample.value);
     out->push_back(std::move(power));
   }
 }
@@ -71,7 +67,7 @@ void AddSampleFacts(const PlanStack& stack, const std::string& machine, const Re
         engine.unreadable = "no counter of this engine was sampled";
       if (const auto scrapes = log->scrapes.find(process.id); scrapes != log->scrapes.end()) {
         const auto after = std::upper_bound(scrapes->second.begin(), scrapes->second.end(), window.from);
-        if (after != scrapes->second.begin()) engine.counters_from = Seconds(*(after - 1));
+        if (after != scrapes->second.begin()) engine.counters_from = ToSeconds(*(after - 1));
       }
       if (const PlanProcess* cache = CacheOf(stack, process)) {
         // Hits of a part of the window would split the tokens of all of it.

@@ -8,10 +8,6 @@ namespace {
 // As long as a machine may be silent (M10).
 constexpr Nanoseconds kStands = std::chrono::seconds(10);
 
-double Seconds(Nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 template <class Map, class Key>
 const typename Map::mapped_type& Of(const Map& map, const Key& key) {
   static const typename Map::mapped_type none;
@@ -49,8 +45,8 @@ Measured<LevelOver> LevelIn(const SampleLog& log, const SampleSeries& series, Na
     const Nanoseconds begin = std::max(reading.at, from), end = std::min(stands, to);
     if (end <= begin) continue;
     out.peak = out.covered_seconds > 0 ? std::max(out.peak, reading.value) : reading.value;
-    sum += reading.value * Seconds(end - begin);
-    out.covered_seconds += Seconds(end - begin);
+    sum += reading.value * ToSeconds(end - begin);
+    out.covered_seconds += ToSeconds(end - begin);
   }
   if (out.covered_seconds <= 0) return NotMeasured{"no reading in the window"};
   out.mean = sum / out.covered_seconds;

@@ -20,4 +20,8 @@ Json SampleSchema();
 Json RequestSchema();
 Json TimelineSchema();
 
+// {"type": type}, and the same or null.
+Json OfType(const char* type);
+Json OfTypeOrNull(const char* type);
+
 }  // namespace poolmark::results

@@ -9,12 +9,6 @@
 namespace poolmark::stats {
 namespace {
 
-std::string Number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.15g", value);
-  return text;
-}
-
 // Makes the parts add up to the prompt tokens: what is missing is not attributed, never computed; what is
 // too much (two counting moments, M7) is cut from the parts in proportion and kept as the closure error.
 void Close(TokenSources* sources, double* over) {
@@ -62,7 +56,7 @@ EngineAttribution AttributeEngine(const EngineFacts& facts) {
   }
   for (const auto& [series, change] : facts.deltas) {
     if (change < 0) {
-      out.sources = NotMeasured{series + " fell by " + Number(-change)};
+      out.sources = NotMeasured{series + " fell by " + CountText(-change)};
       return out;
     }
   }
@@ -80,7 +74,7 @@ EngineAttribution AttributeEngine(const EngineFacts& facts) {
   TokenSources closed = *sources;
   Close(&closed, &out.over);
   if (out.over > 0) {
-    out.notes.push_back("the sources exceed the prompt tokens by " + Number(out.over) +
+    out.notes.push_back("the sources exceed the prompt tokens by " + CountText(out.over) +
                         ": counted at other moments");
   }
   out.sources = closed;
@@ -119,7 +113,7 @@ Attribution Attribute(const std::vector<EngineFacts>& engines, std::optional<dou
   if (!out.complete && client_prompt_tokens && *client_prompt_tokens > total.prompt) {
     const double unread = *client_prompt_tokens - total.prompt;
     out.notes.push_back("prompt tokens of engines that were not read, by the client's count: " +
-                        Number(unread) + " (" + missing + ")");
+                        CountText(unread) + " (" + missing + ")");
     total.prompt += unread;
     total.not_attributed += unread;
   } else if (!out.complete) {

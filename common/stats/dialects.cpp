@@ -9,17 +9,17 @@ namespace {
 
 constexpr double kSameMoment = 0.001;  // two sums differ by less than this share: the same tokens
 
-std::string Number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.15g", value);
-  return text;
-}
-
 NotMeasured Missing(const std::string& series) {
   return NotMeasured{series + " is not exposed by this engine"};
 }
 
 }  // namespace
+
+std::string CountText(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.15g", value);
+  return text;
+}
 
 std::optional<double> DialectReader::Get(const std::string& series) {
   const auto at = facts_.deltas.find(series);
@@ -58,7 +58,7 @@ void DialectReader::Place(TierPlace place, double tokens, TokenSources* sources,
       return;
     case TierPlace::kNone:
       sources->not_attributed += tokens;
-      Note(Number(tokens) + " tokens not attributed: " + why_not);
+      Note(CountText(tokens) + " tokens not attributed: " + why_not);
   }
 }
 
@@ -104,7 +104,7 @@ void DialectReader::SplitExternal(double external, TokenSources* sources) {
     for (double& part : parts) part *= external / sum;
   } else if (sum < external) {
     sources->not_attributed += external - sum;
-    Note(Number(external - sum) + " tokens not attributed: admitted outside the window");
+    Note(CountText(external - sum) + " tokens not attributed: admitted outside the window");
   }
   sources->host += parts[0];
   sources->storage += parts[1];
@@ -173,11 +173,11 @@ void DialectReader::DoubtExternalAfterFailures(TokenSources* sources) {
   const auto requests = Get("vllm:request_success_total");
   const double outside = sources->host + sources->storage + sources->remote;
   if (requests && *requests > 0 && failures / *requests <= 0.01) {
-    return Note(Number(failures) + " transfers failed: what came from outside the GPU is an upper bound");
+    return Note(CountText(failures) + " transfers failed: what came from outside the GPU is an upper bound");
   }
   sources->host = sources->storage = sources->remote = 0;
   sources->not_attributed += outside;
-  Note(Number(failures) + " transfers failed: " + Number(outside) +
+  Note(CountText(failures) + " transfers failed: " + CountText(outside) +
        " tokens from outside the GPU are not attributed");
 }
 

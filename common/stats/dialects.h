@@ -10,6 +10,9 @@
 
 namespace poolmark::stats {
 
+// A count as people write it: no decimals where there are none.
+std::string CountText(double value);
+
 class DialectReader {
  public:
   DialectReader(const EngineFacts& facts, EngineAttribution* out) : facts_(facts), out_(*out) {}

@@ -13,10 +13,6 @@ constexpr Nanoseconds kGap = std::chrono::seconds(30);
 // Joules of less than this share of the window are not held against the tokens of all of it.
 constexpr double kWholeWindow = 0.95;
 
-double Seconds(Nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 }  // namespace
 
 std::string_view PowerKindName(PowerKind kind) {
@@ -33,10 +29,10 @@ Measured<Joules> Integrate(const std::vector<Sample>& watts, Nanoseconds from, N
     const Nanoseconds low = std::max(a.at, from), high = std::min(b.at, to);
     if (high <= low) continue;
     const auto at = [&](Nanoseconds time) {
-      return a.value + (b.value - a.value) * Seconds(time - a.at) / Seconds(b.at - a.at);
+      return a.value + (b.value - a.value) * ToSeconds(time - a.at) / ToSeconds(b.at - a.at);
     };
-    out.joules += (at(low) + at(high)) / 2 * Seconds(high - low);
-    out.covered_seconds += Seconds(high - low);
+    out.joules += (at(low) + at(high)) / 2 * ToSeconds(high - low);
+    out.covered_seconds += ToSeconds(high - low);
   }
   if (out.covered_seconds <= 0)
     return NotMeasured{"no two power samples within 30 s of each other in the window"};
@@ -46,7 +42,7 @@ Measured<Joules> Integrate(const std::vector<Sample>& watts, Nanoseconds from, N
 namespace {
 
 bool CoversWindow(const Joules& energy, Nanoseconds from, Nanoseconds to) {
-  return energy.covered_seconds >= kWholeWindow * Seconds(to - from);
+  return energy.covered_seconds >= kWholeWindow * ToSeconds(to - from);
 }
 
 Measured<Joules> OfGpus(const MachinePower& power, Nanoseconds from, Nanoseconds to) {
@@ -100,7 +96,7 @@ EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vecto
     joules += (*energy.energy).joules;
     if (!CoversWindow(*energy.energy, from, to))
       partly += (partly.empty() ? "power of " : ", ") + power.machine + " was read for " +
-                Text((*energy.energy).covered_seconds) + " of " + Text(Seconds(to - from)) + " s";
+                Text((*energy.energy).covered_seconds) + " of " + Text(ToSeconds(to - from)) + " s";
     if (energy.kind == PowerKind::kGpus) no_node += (no_node.empty() ? "" : ", ") + power.machine;
   }
   double network = 0;
@@ -109,7 +105,7 @@ EnergyFigures Energy(const std::vector<MachinePower>& machines, const std::vecto
     SwitchEnergy energy{power.name, NotMeasured{"the switch reports no input power"},
                         NotMeasured{"no energy"}};
     if (!power.input_watts.empty()) {
-      energy.joules = Mean(power.input_watts) * Seconds(to - from);
+      energy.joules = Mean(power.input_watts) * ToSeconds(to - from);
       if (power.ports_used && power.ports_up && *power.ports_up > 0) {
         energy.share =
             *energy.joules * static_cast<double>(*power.ports_used) / static_cast<double>(*power.ports_up);

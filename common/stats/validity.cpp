@@ -12,7 +12,7 @@ constexpr double kRightShare = 0.8;  // M11
 constexpr double kWrongShare = 0.1;
 constexpr double kMuch = 64.0 * 1024 * 1024;  // bytes; below, heartbeats and requests could be it
 
-std::string Seconds(double value) {
+std::string TimeText(double value) {
   char text[48];
   std::snprintf(text, sizeof text, std::abs(value) < 1 ? "%.1f ms" : "%.1f s",
                 std::abs(value) < 1 ? value * 1e3 : value);
@@ -48,17 +48,17 @@ void JudgeClocks(const Evidence& evidence, Verdict* verdict) {
     const double step = std::abs(clock.step_seconds);
     if (offset > evidence.clock_limit_seconds) {
       verdict->reasons.push_back({Reason::kClockDrift, clock.machine + ": " +
-                                                           Seconds(clock.worst_offset_seconds) +
+                                                           TimeText(clock.worst_offset_seconds) +
                                                            " off the head's clock (limit " +
-                                                           Seconds(evidence.clock_limit_seconds) + ")"});
+                                                           TimeText(evidence.clock_limit_seconds) + ")"});
     } else if (step > evidence.clock_limit_seconds) {
       verdict->reasons.push_back({Reason::kClockDrift, clock.machine + ": the wall clock jumped by " +
-                                                           Seconds(clock.step_seconds) + " (limit " +
-                                                           Seconds(evidence.clock_limit_seconds) + ")"});
+                                                           TimeText(clock.step_seconds) + " (limit " +
+                                                           TimeText(evidence.clock_limit_seconds) + ")"});
     } else if (offset > kClockNoteSeconds) {
-      verdict->notes.push_back(clock.machine + ": clock " + Seconds(clock.worst_offset_seconds) +
+      verdict->notes.push_back(clock.machine + ": clock " + TimeText(clock.worst_offset_seconds) +
                                " off the head's, within the limit of " +
-                               Seconds(evidence.clock_limit_seconds));
+                               TimeText(evidence.clock_limit_seconds));
     }
   }
 }
@@ -139,8 +139,8 @@ Verdict Judge(const Evidence& evidence) {
   for (const auto& silence : evidence.silences) {
     if (silence.seconds <= evidence.silence_limit_seconds) continue;
     verdict.reasons.push_back(
-        {Reason::kMachineSilent, silence.machine + ": nothing heard for " + Seconds(silence.seconds) +
-                                     " (limit " + Seconds(evidence.silence_limit_seconds) + ")" +
+        {Reason::kMachineSilent, silence.machine + ": nothing heard for " + TimeText(silence.seconds) +
+                                     " (limit " + TimeText(evidence.silence_limit_seconds) + ")" +
                                      (silence.from.empty() ? "" : " from " + silence.from + " on")});
   }
   JudgeClocks(evidence, &verdict);

@@ -8,8 +8,6 @@
 namespace poolmark::tokenizer {
 namespace {
 
-constexpr char kEndpointHint[] = "use the engine's tokenize endpoint";  // it renders as the engine does
-
 Status CheckText(const Json& entry, const char* key, const std::string& entry_name,
                  const std::string& where) {
   if (!entry.contains(key))

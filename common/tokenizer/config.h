@@ -8,6 +8,9 @@
 
 namespace poolmark::tokenizer {
 
+// What helps where a template cannot be rendered here: the endpoint renders it as the engine does.
+inline constexpr char kEndpointHint[] = "use the engine's tokenize endpoint";
+
 struct TokenizerConfig {
   std::string chat_template;  // "" when it was not asked for
   std::string bos_token;      // "" when there is none

@@ -41,7 +41,6 @@ Status CheckLocalFiles(const std::string& path) {
 namespace {
 
 constexpr uint64_t kMaxFile = 512u << 20;
-constexpr char kEndpointHint[] = "use the engine's tokenize endpoint";  // it renders as the engine does
 
 // The text that the library gave out, freed.
 std::string Take(char* text) {

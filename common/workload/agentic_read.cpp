@@ -11,10 +11,8 @@
 namespace poolmark::workload {
 namespace {
 
-constexpr int64_t kMaxTokens = 16'000'000;
 constexpr double kMaxSeconds = 1e8;
 constexpr uint64_t kMaxStoredBlocks = 50'000'000;  // of all sessions: 400 MB
-constexpr uint64_t kMaxRequests = 2'000'000;
 constexpr size_t kMaxLine = 64u << 20;
 
 // One session being read. Throws nothing; every check returns a Status naming the field.

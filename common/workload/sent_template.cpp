@@ -8,7 +8,7 @@ namespace poolmark::workload {
 namespace {
 
 constexpr size_t kMostSessions = 256;       // that are looked at: one template is of all prompts
-constexpr int64_t kMostTokens = 1'000'000;  // no template is as long; records may say anything
+constexpr int64_t kMostTemplateTokens = 1'000'000;  // no template is as long; records may say anything
 constexpr uint64_t kKey = 0x74656d706c617465;
 
 // Neighbouring spans of one role are one message.
@@ -83,7 +83,7 @@ std::optional<std::map<int64_t, int64_t>> MoreByMessages(const Workload& planned
     }
     if (request.turn >= at->second.size()) continue;
     const auto [words, messages] = at->second[request.turn];
-    if (request.planned_input_tokens < words || request.planned_input_tokens > words + kMostTokens)
+    if (request.planned_input_tokens < words || request.planned_input_tokens > words + kMostTemplateTokens)
       return std::nullopt;
     const int64_t more = request.planned_input_tokens - words;
     const auto known = out.emplace(chat ? messages : 0, more).first;

@@ -12,10 +12,7 @@
 namespace poolmark::workload {
 namespace {
 
-constexpr int64_t kMaxTokens = 16'000'000;  // of one prompt; more is a mistake in the file
 constexpr int64_t kMaxCount = 100'000'000;
-// Of sessions that are made from settings: what inspect, plan and comparison hold of each is some 200 bytes.
-constexpr int64_t kMaxRequests = 2'000'000;
 // Of the prompts of all sessions that are made from settings: 11 hours of 100 000 tokens a second. To count
 // what is reusable of so many takes minutes.
 constexpr double kMaxPromptTokens = 4e9;

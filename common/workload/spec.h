@@ -15,6 +15,11 @@
 
 namespace poolmark::workload {
 
+// Of one prompt; more is a mistake in the file.
+inline constexpr int64_t kMaxTokens = 16'000'000;
+// Of a workload: what inspect, plan and comparison hold of each is some 200 bytes.
+inline constexpr int64_t kMaxRequests = 2'000'000;
+
 enum class Shape { kAgentic, kSharedPrompt, kSynthetic, kTrace };
 enum class TraceFormat { kMooncake, kQwenBailian, kAzure2023, kAzure2024, kBurstGpt };
 

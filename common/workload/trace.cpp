@@ -10,7 +10,7 @@
 namespace poolmark::workload {
 namespace {
 
-constexpr size_t kMaxLine = 16u << 20;  // a million block ids and more
+constexpr size_t kMaxTraceLine = 16u << 20;  // a million block ids and more
 
 uint32_t BlockTokens(TraceFormat format, std::optional<int64_t> given) {
   if (format == TraceFormat::kMooncake) return static_cast<uint32_t>(given.value_or(512));
@@ -99,7 +99,7 @@ class TraceWorkload final : public Workload {
 
 Result<Trace> ReadTrace(const std::string& path, TraceFormat format, std::optional<int64_t> block_tokens,
                         std::optional<int64_t> limit) {
-  POOLMARK_ASSIGN_OR_RETURN(auto lines, LineReader::Open(path, kMaxLine));
+  POOLMARK_ASSIGN_OR_RETURN(auto lines, LineReader::Open(path, kMaxTraceLine));
   std::unordered_map<std::string, uint32_t> chats;
   TraceLineReader reader(format, path);
   Trace trace;

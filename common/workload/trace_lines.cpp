@@ -10,8 +10,7 @@
 namespace poolmark::workload {
 namespace {
 
-constexpr int64_t kMaxTokens = 16'000'000;
-constexpr double kMaxSeconds = 1e9;
+constexpr double kMaxTraceSeconds = 1e9;
 
 Status Bad(const std::string& where, const std::string& field, const std::string& problem) {
   return InvalidInput(where, field + " " + problem);
@@ -41,7 +40,7 @@ Result<Nanoseconds> Time(const Json& line, double unit_seconds, const std::strin
   if (at == line.end()) return Bad(where, "timestamp", "is missing");
   if (!at->is_number()) return Bad(where, "timestamp", "is " + Shown(*at) + ", must be a number");
   const double seconds = at->get<double>() * unit_seconds;
-  if (!(seconds >= 0) || seconds > kMaxSeconds)
+  if (!(seconds >= 0) || seconds > kMaxTraceSeconds)
     return Bad(where, "timestamp", "is " + Shown(*at) + ", out of range");
   return Nanoseconds(std::llround(seconds * 1e9));
 }
@@ -188,7 +187,7 @@ Result<std::optional<TraceLine>> TraceLineReader::ReadCsv(std::string_view text,
     const auto text_cell = cell(columns_[0]);
     const auto end = std::from_chars(text_cell.data(), text_cell.data() + text_cell.size(), seconds);
     if (end.ec != std::errc() || end.ptr != text_cell.data() + text_cell.size() || !(seconds >= 0) ||
-        seconds > kMaxSeconds) {
+        seconds > kMaxTraceSeconds) {
       return Bad(where, "Timestamp",
                  "is '" + std::string(text_cell.substr(0, 40)) + "', must be seconds from 0");
     }

@@ -16,7 +16,7 @@
 namespace poolmark::controller {
 namespace {
 
-constexpr size_t kChunk = 256u << 10;
+constexpr size_t kFileChunk = 256u << 10;
 
 class File {
  public:
@@ -93,12 +93,12 @@ Status SendResult(const std::string& directory, const std::string& path, uint64_
                         "fetch it from the start");
   // One pass: what lies before the offset only counts for the digest.
   Sha256 digest;
-  std::string buffer(kChunk, '\0');
+  std::string buffer(kFileChunk, '\0');
   uint64_t at = 0;
   while (at < size) {
     const uint64_t until = at < offset ? offset : size;
     const ssize_t got =
-        pread(file.fd(), buffer.data(), static_cast<size_t>(std::min<uint64_t>(kChunk, until - at)),
+        pread(file.fd(), buffer.data(), static_cast<size_t>(std::min<uint64_t>(kFileChunk, until - at)),
               static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return FromErrno(path, "reading", errno);

@@ -20,7 +20,7 @@
 namespace poolmark::controller {
 namespace {
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSettingsVersion = 1;
 
 Status CheckListen(const char* option, const std::string& address, bool allow_any) {
   auto parsed = rpc::ParseHostPort(address);
@@ -63,7 +63,7 @@ Status CheckSettings(const Settings& settings) {
 }
 
 Status SaveSettings(const std::string& state, const Settings& settings) {
-  Json json = {{"schema_version", kSchemaVersion},
+  Json json = {{"schema_version", kSettingsVersion},
                {"listen", settings.listen},
                {"enroll_listen", settings.enroll_listen},
                {"advertise", settings.advertise},
@@ -130,8 +130,8 @@ Result<Settings> LoadSettings(const std::string& state) {
                     "make one with 'poolmark-controller init'");
   POOLMARK_ASSIGN_OR_RETURN(std::string text, ReadFile(path, 1u << 20));
   POOLMARK_ASSIGN_OR_RETURN(Json json, ParseJson(text, path));
-  if (!json.is_object() || !json.contains("schema_version") || json["schema_version"] != kSchemaVersion) {
-    return InvalidInput(path, absl::StrCat("schema_version is not ", kSchemaVersion),
+  if (!json.is_object() || !json.contains("schema_version") || json["schema_version"] != kSettingsVersion) {
+    return InvalidInput(path, absl::StrCat("schema_version is not ", kSettingsVersion),
                         "this version of poolmark-controller cannot use it");
   }
   Settings settings;

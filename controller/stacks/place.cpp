@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kFirstPort = 20000;
 constexpr uint32_t kPortCount = 10000;
 
-bool IsEngine(spec::Role role) {
+bool IsEngineStage(spec::Role role) {
   return LaunchStage(role) == 2;
 }
 
@@ -179,7 +179,7 @@ std::vector<Instance> PlaceStack(const spec::StackSpec& stack, const std::vector
         CheckAttached(stack.name, instance, refusals);
         instance.id = absl::StrCat(stack.name, ".", process->name, "-", index);
         // What runs already has the GPUs that its stack file says; nobody hands them out.
-        for (unsigned gpu = 0; IsEngine(process->role) && gpu < process->gpus.value_or(0); ++gpu)
+        for (unsigned gpu = 0; IsEngineStage(process->role) && gpu < process->gpus.value_or(0); ++gpu)
           instance.gpus.push_back(gpu);
         instances.push_back(std::move(instance));
       }
@@ -204,7 +204,7 @@ std::vector<Instance> PlaceStack(const spec::StackSpec& stack, const std::vector
                  "end what uses them, or use fewer processes");
         instance.ports[port] = number;
       }
-      if (IsEngine(process->role)) TakeGpus(stack, &instance, &gpus_taken, refusals);
+      if (IsEngineStage(process->role)) TakeGpus(stack, &instance, &gpus_taken, refusals);
       instances.push_back(std::move(instance));
     }
   }

@@ -14,10 +14,6 @@
 namespace poolmark::controller {
 namespace {
 
-// What still fits a call of 4 MiB; larger files are read where the controller, which runs on the head, keeps
-// them.
-constexpr uint64_t kMaxShipped = 3u << 20;
-
 class Arm {
  public:
   Arm(JobRun* run, const StackPlan& stack, const PlannedAccuracy& planned, uint32_t cycle,

@@ -19,9 +19,6 @@
 namespace poolmark::controller {
 namespace {
 
-double Seconds(Nanoseconds time) {
-  return static_cast<double>(time.count()) / 1e9;
-}
 
 void AddPresence(const JobRun& run, const RepeatRecord& record, const results::SampleFacts& samples,
                  stats::Evidence* evidence) {
@@ -30,15 +27,15 @@ void AddPresence(const JobRun& run, const RepeatRecord& record, const results::S
     Nanoseconds silence = presence.longest_silence;
     if (auto gap = samples.longest_gap.find(machine); gap != samples.longest_gap.end())
       silence = std::min(silence, gap->second);
-    evidence->silences.push_back({machine, Seconds(silence), IsoUtc(presence.silence_began_wall)});
+    evidence->silences.push_back({machine, ToSeconds(silence), IsoUtc(presence.silence_began_wall)});
     stats::ClockEvidence clock;
     clock.machine = machine;
     clock.measured = presence.worst_clock.has_value();
     if (presence.worst_clock) {
-      clock.worst_offset_seconds = Seconds(presence.worst_clock->offset);
-      clock.uncertainty_seconds = Seconds(presence.worst_clock->uncertainty);
+      clock.worst_offset_seconds = ToSeconds(presence.worst_clock->offset);
+      clock.uncertainty_seconds = ToSeconds(presence.worst_clock->uncertainty);
     }
-    clock.step_seconds = Seconds(presence.largest_step);
+    clock.step_seconds = ToSeconds(presence.largest_step);
     evidence->clocks.push_back(std::move(clock));
     if (presence.boot_changed) {
       stats::ResetEvidence reset;
@@ -47,7 +44,7 @@ void AddPresence(const JobRun& run, const RepeatRecord& record, const results::S
       evidence->resets.push_back(std::move(reset));
     }
   }
-  evidence->silence_limit_seconds = Seconds(run.registry->timing().silent);
+  evidence->silence_limit_seconds = ToSeconds(run.registry->timing().silent);
 }
 
 std::string ShapeOf(const JobRun& run, const std::string& workload) {
@@ -112,11 +109,11 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
   if (record.load_json) {
     POOLMARK_ASSIGN_OR_RETURN(LoadTimes times, ParseLoadJson(*record.load_json));
     facts.started = IsoUtc(times.started_wall);
-    facts.load_seconds = Seconds(times.load_end);
-    facts.warm_up_seconds = Seconds(times.window_start);
-    facts.measured_from = Seconds(times.window_start);
-    facts.measured_to = Seconds(times.window_end);
-    facts.drain_end = Seconds(times.total_end);
+    facts.load_seconds = ToSeconds(times.load_end);
+    facts.warm_up_seconds = ToSeconds(times.window_start);
+    facts.measured_from = ToSeconds(times.window_start);
+    facts.measured_to = ToSeconds(times.window_end);
+    facts.drain_end = ToSeconds(times.total_end);
     facts.ran_out_of_sessions = facts.held_load && times.ran_out_of_sessions;
     facts.client_limited = times.client_limited;
     facts.notes.insert(facts.notes.end(), times.notes.begin(), times.notes.end());
@@ -125,7 +122,7 @@ Result<results::RepeatFile> Collect(const JobRun& run, const StackPlan& stack, c
     window = {times.window_start, times.window_end, times.total_end};
   } else {
     const Nanoseconds length = std::max(record.ended_wall - record.began_wall, Nanoseconds(0));
-    facts.load_seconds = facts.measured_to = facts.drain_end = Seconds(length);
+    facts.load_seconds = facts.measured_to = facts.drain_end = ToSeconds(length);
     window = {Nanoseconds(0), length, length};
     if (facts.evidence.interrupted.empty())
       facts.evidence.interrupted = "the load left no record of its times";

@@ -9,6 +9,10 @@
 
 namespace poolmark::controller {
 
+// Of files that travel with a process: what still fits a call of 4 MiB. Larger ones are read where the controller
+// keeps them, which only its own machine, the head, can.
+inline constexpr uint64_t kMaxShipped = 3u << 20;
+
 struct HeadProcess {
   v1::ProcessSpec spec;
   std::string request;        // makes the request ids unique: "load/<tag>"

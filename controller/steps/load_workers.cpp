@@ -14,14 +14,11 @@
 #include "common/workload/stored_settings.h"
 #include "controller/steps/exposure.h"
 #include "controller/steps/fetch.h"
+#include "controller/steps/head_process.h"
 #include "controller/steps/launch.h"
 
 namespace poolmark::controller {
 namespace {
-
-// What still fits a call of 4 MiB beside the plan; larger files are read by the load where the controller
-// keeps them, which only its own machine can.
-constexpr uint64_t kMaxShipped = 3u << 20;
 
 constexpr char kRecords[] = "requests.jsonl.zst";
 constexpr char kTimeline[] = "timeline.jsonl";

@@ -20,7 +20,7 @@ struct Group {
 };
 
 // What a machine lacks of what the stacks' engines need; "" where it lacks nothing.
-std::string Lacks(const spec::JobSpec& job, const MachineFacts& machine) {
+std::string WhatLacks(const spec::JobSpec& job, const MachineFacts& machine) {
   const auto& gpus = machine.facts.gpus();
   for (const spec::StackSpec& stack : job.stacks) {
     if (stack.attach) continue;
@@ -73,7 +73,7 @@ Result<std::vector<std::string>> PickMachines(const spec::JobSpec& job,
   std::map<std::string, Group> groups;
   for (const MachineFacts* machine : order) {
     Group& group = groups[machine->facts.gpus_size() > 0 ? machine->facts.gpus(0).model() : ""];
-    const std::string lacks = Lacks(job, *machine);
+    const std::string lacks = WhatLacks(job, *machine);
     if (lacks.empty()) {
       group.able.push_back(machine->name);
       group.free += !held.contains(machine->name);

@@ -19,4 +19,8 @@ std::string Source(const std::string& relative) {
   return std::string(POOLMARK_SOURCE_DIR) + "/" + relative;
 }
 
+std::string Root(const std::string& name) {
+  return Source("tests/data/roots/" + name);
+}
+
 }  // namespace poolmark::test

@@ -10,5 +10,7 @@ namespace poolmark::test {
 std::optional<std::string> SharedData();
 // A file of this repository, for example Source("tests/data/x").
 std::string Source(const std::string& relative);
+// The recorded /proc and /sys of a machine, for example Root("nvidia-connectx").
+std::string Root(const std::string& name);
 
 }  // namespace poolmark::test

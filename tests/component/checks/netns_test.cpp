@@ -75,7 +75,7 @@ std::string Cable(Spawner& spawner, const std::string& near_address) {
                       {"netns", "exec", "far", "ip", "link", "set", "far0", "up"}});
 }
 
-v1::CheckResult Run(const std::string& id, const v1::CheckPlan& plan, Spawner& spawner) {
+v1::CheckResult RunIn(const std::string& id, const v1::CheckPlan& plan, Spawner& spawner) {
   CheckContext context;
   context.facts.spawner = &spawner;
   context.job_pids = [] { return std::set<int>{::getpid()}; };
@@ -120,14 +120,14 @@ TEST_CASE("a far end with a smaller MTU is found by packets that must not be fra
     std::string problems = Cable(spawner, "10.99.0.1/24");
     v1::CheckPlan plan = NetPlan("10.99.0.1", "10.99.0.2");
     plan.set_mtu(9000);
-    problems += Expect(Run("mtu", plan, spawner), v1::OUTCOME_PASS, "near0 9000; carried to 1 peer");
+    problems += Expect(RunIn("mtu", plan, spawner), v1::OUTCOME_PASS, "near0 9000; carried to 1 peer");
     problems += Ip(spawner, {{"netns", "exec", "far", "ip", "link", "set", "far0", "mtu", "1500"}});
-    problems += Expect(Run("mtu", plan, spawner), v1::OUTCOME_FAIL, "do not reach 10.99.0.2");
+    problems += Expect(RunIn("mtu", plan, spawner), v1::OUTCOME_FAIL, "do not reach 10.99.0.2");
     problems += Ip(spawner, {{"netns", "exec", "far", "ip", "link", "set", "far0", "down"}});
     problems +=
-        Expect(Run("mtu", plan, spawner), v1::OUTCOME_NOT_MEASURED, "no answer to any ping from 10.99.0.2");
+        Expect(RunIn("mtu", plan, spawner), v1::OUTCOME_NOT_MEASURED, "no answer to any ping from 10.99.0.2");
     plan.set_mtu(1500);
-    problems += Expect(Run("mtu", plan, spawner), v1::OUTCOME_FAIL, "near0 9000");
+    problems += Expect(RunIn("mtu", plan, spawner), v1::OUTCOME_FAIL, "near0 9000");
     return problems;
   }));
 }
@@ -143,12 +143,12 @@ TEST_CASE("each network has an MTU of its own, and a card's pings leave by its o
                              {"netns", "exec", "far", "ip", "addr", "add", "10.98.0.2/24", "dev", "card1"},
                              {"netns", "exec", "far", "ip", "link", "set", "card1", "up"}});
     v1::CheckPlan tcp = NetPlan("10.99.0.1", "10.99.0.2");
-    problems += Expect(Run("mtu", tcp, spawner), v1::OUTCOME_PASS, "near0 9000; carried to 1 peer");
+    problems += Expect(RunIn("mtu", tcp, spawner), v1::OUTCOME_PASS, "near0 9000; carried to 1 peer");
     v1::CheckPlan card = NetPlan("10.98.0.1", "10.98.0.2");
-    problems += Expect(Run("mtu", card, spawner), v1::OUTCOME_PASS, "card0 1500; carried to 1 peer");
+    problems += Expect(RunIn("mtu", card, spawner), v1::OUTCOME_PASS, "card0 1500; carried to 1 peer");
     problems += Ip(spawner, {{"netns", "exec", "far", "ip", "link", "set", "card1", "mtu", "1400"}});
-    problems += Expect(Run("mtu", card, spawner), v1::OUTCOME_FAIL, "do not reach 10.98.0.2");
-    problems += Expect(Run("mtu", tcp, spawner), v1::OUTCOME_PASS, "near0 9000; carried to 1 peer");
+    problems += Expect(RunIn("mtu", card, spawner), v1::OUTCOME_FAIL, "do not reach 10.98.0.2");
+    problems += Expect(RunIn("mtu", tcp, spawner), v1::OUTCOME_PASS, "near0 9000; carried to 1 peer");
     return problems;
   }));
 }
@@ -159,7 +159,7 @@ TEST_CASE("a pool whose machines answer no ping: all are tried side by side and 
     std::string problems = Cable(spawner, "10.99.0.1/24");
     v1::CheckPlan plan = NetPlan("10.99.0.1", "10.99.0.2");
     for (int i = 10; i < 60; ++i) plan.add_peers("10.99.0." + std::to_string(i));  // nobody has these
-    const auto result = Run("mtu", plan, spawner);
+    const auto result = RunIn("mtu", plan, spawner);
     problems += Expect(result, v1::OUTCOME_NOT_MEASURED, "no answer to any ping from 10.99.0.10, ");
     problems += Expect(result, v1::OUTCOME_NOT_MEASURED, " and 45 more");
     if (result.evidence().find("10.99.0.2: 9000 bytes, not fragmented: answered") == std::string::npos)
@@ -188,20 +188,20 @@ TEST_CASE("a wildcard bind on a machine with a public address is found, over IPv
     };
     v1::CheckPlan plan;
     int fd = listen(AF_INET, "127.0.0.1");
-    problems += Expect(Run("public_ports", plan, spawner), v1::OUTCOME_PASS, "none reachable");
+    problems += Expect(RunIn("public_ports", plan, spawner), v1::OUTCOME_PASS, "none reachable");
     ::close(fd);
     fd = listen(AF_INET, "0.0.0.0");
-    problems += Expect(Run("public_ports", plan, spawner), v1::OUTCOME_FAIL,
+    problems += Expect(RunIn("public_ports", plan, spawner), v1::OUTCOME_FAIL,
                        "bound to every address, among them the public 8.8.4.4");
     ::close(fd);
     fd = listen(AF_INET6, "::");  // takes IPv4 too
-    problems += Expect(Run("public_ports", plan, spawner), v1::OUTCOME_FAIL, "tcp [::]:");
+    problems += Expect(RunIn("public_ports", plan, spawner), v1::OUTCOME_FAIL, "tcp [::]:");
     ::close(fd);
     fd = listen(AF_INET, "8.8.4.4");
-    problems += Expect(Run("public_ports", plan, spawner), v1::OUTCOME_FAIL, "bound to a public address");
+    problems += Expect(RunIn("public_ports", plan, spawner), v1::OUTCOME_FAIL, "bound to a public address");
     ::close(fd);
     problems +=
-        Expect(Run("public_ports", plan, spawner), v1::OUTCOME_PASS, "no port of the pool is bound yet");
+        Expect(RunIn("public_ports", plan, spawner), v1::OUTCOME_PASS, "no port of the pool is bound yet");
     return problems;
   }));
 }

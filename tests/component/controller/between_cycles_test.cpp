@@ -8,13 +8,6 @@ namespace {
 
 using controller::StateName;
 
-bool Has(const v1::Job& job, const std::string& code, const std::string& machine) {
-  for (const v1::Reason& reason : job.reasons()) {
-    if (reason.code() == code && reason.machine() == machine) return true;
-  }
-  return false;
-}
-
 // Each stack is a cycle of its own.
 v1::SubmitJobRequest TwoCycles(ControllerFixture* f) {
   v1::SubmitJobRequest request = f->Request();
@@ -60,7 +53,7 @@ TEST_CASE("the machines that are clean are free for the next job when the one be
   const v1::Job job = f.Finished(id);
   CHECK(StateName(job.state()) == "FAILED");
   CHECK(job.teardown() == (silent ? v1::TEARDOWN_VERDICT_UNKNOWN : v1::TEARDOWN_VERDICT_DIRTY));
-  CHECK(Has(job, silent ? "teardown_unknown" : "teardown_dirty", "n1"));
+  CHECK(HasReason(job, silent ? "teardown_unknown" : "teardown_dirty", "n1"));
   CHECK(std::count_if(job.reasons().begin(), job.reasons().end(),
                       [](const v1::Reason& reason) { return reason.machine() == "n1"; }) == 1);
   CHECK(f.registry->Get("n1")->state() == v1::MACHINE_STATE_QUARANTINED);
@@ -86,7 +79,7 @@ TEST_CASE("a machine that goes away when its lease is let go after a cancel is n
   const v1::Job job = f.Finished(id);
   CHECK(StateName(job.state()) == "CANCELLED");
   CHECK(job.teardown() == v1::TEARDOWN_VERDICT_UNKNOWN);
-  CHECK(Has(job, "teardown_unknown", "n1"));
+  CHECK(HasReason(job, "teardown_unknown", "n1"));
   CHECK(f.registry->Get("n1")->state() == v1::MACHINE_STATE_QUARANTINED);
   CHECK(f.registry->Get("n0")->state() == v1::MACHINE_STATE_READY);
   auto read = results::ReadDirectory(f.Results(id));
@@ -189,7 +182,7 @@ TEST_CASE("how an earlier lease of the job ended is no proof of the end of what 
   const v1::Job job = f.Finished(id);
   CHECK(StateName(job.state()) == "CANCELLED");
   CHECK(job.teardown() == v1::TEARDOWN_VERDICT_UNKNOWN);
-  CHECK(Has(job, "teardown_unknown", "n1"));
+  CHECK(HasReason(job, "teardown_unknown", "n1"));
   CHECK(f.registry->Get("n1")->state() == v1::MACHINE_STATE_QUARANTINED);
 }
 

@@ -268,4 +268,11 @@ struct ControllerFixture {
   std::jthread beats;
 };
 
+inline bool HasReason(const v1::Job& job, const std::string& code, const std::string& machine) {
+  for (const v1::Reason& reason : job.reasons()) {
+    if (reason.code() == code && reason.machine() == machine) return true;
+  }
+  return false;
+}
+
 }  // namespace poolmark::test

@@ -4,18 +4,7 @@
 #include "tests/component/controller/fixture.h"
 
 namespace poolmark::test {
-namespace {
-
 using controller::StateName;
-
-bool Has(const v1::Job& job, const std::string& code, const std::string& machine) {
-  for (const v1::Reason& reason : job.reasons()) {
-    if (reason.code() == code && reason.machine() == machine) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 TEST_CASE("an agent whose checks never end fails its job, by name, and leaves no pile of events") {
   ControllerFixture f;
@@ -23,7 +12,7 @@ TEST_CASE("an agent whose checks never end fails its job, by name, and leaves no
   const std::string id = f.Submit(f.Request());
   const v1::Job job = f.Finished(id);
   CHECK(StateName(job.state()) == "FAILED");
-  CHECK(Has(job, "agent_sends_too_much", "n1"));
+  CHECK(HasReason(job, "agent_sends_too_much", "n1"));
   const auto events = f.store->Events(id, 0, 10000);
   REQUIRE(events.ok());
   CHECK(events->size() < 600);
@@ -43,7 +32,7 @@ TEST_CASE("clean without a single item is no proof of the end of a run that was 
   }
   const v1::Job job = f.Finished(id);
   CHECK(job.teardown() == v1::TEARDOWN_VERDICT_UNKNOWN);
-  CHECK(Has(job, "teardown_unknown", "n1"));
+  CHECK(HasReason(job, "teardown_unknown", "n1"));
   CHECK(f.registry->Get("n1")->state() == v1::MACHINE_STATE_QUARANTINED);
   CHECK(f.registry->Get("n1")->reason().find("know nothing of a run that was started there") !=
         std::string::npos);
@@ -56,7 +45,7 @@ TEST_CASE("a tear-down that lists without end is none: unknown, and its machine 
   const std::string id = f.Submit(f.Request());
   const v1::Job job = f.Finished(id);
   CHECK(job.teardown() == v1::TEARDOWN_VERDICT_UNKNOWN);
-  CHECK(Has(job, "teardown_unknown", "n1"));
+  CHECK(HasReason(job, "teardown_unknown", "n1"));
   for (const v1::Reason& reason : job.reasons()) CHECK(reason.message().size() < 1000);
   const auto machine = f.registry->Get("n1");
   REQUIRE(machine.ok());

@@ -29,7 +29,7 @@ Done InShell(const std::string& script, const std::vector<std::string>& program)
   return {code.value_or(-1), process.out(), process.err()};
 }
 
-bool Says(const Json& notes, const std::string& text) {
+bool SaysIn(const Json& notes, const std::string& text) {
   return std::any_of(notes.begin(), notes.end(), [&](const Json& note) {
     return note.get<std::string>().find(text) != std::string::npos;
   });
@@ -141,8 +141,8 @@ TEST_CASE("a load whose terminal goes ends with whole files, and says what was c
       REQUIRE(code == 130);
       const Json summary = *ParseJson(process.out());
       CHECK(summary["interrupted"] == true);
-      CHECK(Says(summary["notes"], "4 requests were cut off by the interruption"));
-      CHECK_FALSE(Says(summary["notes"], "drain"));
+      CHECK(SaysIn(summary["notes"], "4 requests were cut off by the interruption"));
+      CHECK_FALSE(SaysIn(summary["notes"], "drain"));
       CHECK(ReadRecords(dir / "o/requests.jsonl.zst")->size() == 4);
     }
   }

@@ -26,10 +26,6 @@ std::vector<std::string> Engine(std::vector<std::string> more = {}) {
   return all;
 }
 
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string Streamed(Sim* sim, int tokens = 8) {
   return sim
       ->Post("/v1/completions",

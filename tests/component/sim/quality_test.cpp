@@ -12,10 +12,6 @@ using namespace poolmark::test;
 
 namespace {
 
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 constexpr int kQuestions = 20;
 constexpr size_t kChunk = 16;
 
@@ -64,7 +60,7 @@ std::string Ask(Sim* sim, int i) {
   return TextAt(sim->Post("/v1/chat/completions", Chat(content, 200)).body, "choices/0/message/content");
 }
 
-std::vector<std::string> Engine(const std::string& dataset, std::vector<std::string> more = {}) {
+std::vector<std::string> AnsweringEngine(const std::string& dataset, std::vector<std::string> more = {}) {
   std::vector<std::string> all = {"engine",  "--decode-step", "100us", "--prefill-rate",
                                   "1000000", "--answers",     dataset};
   all.insert(all.end(), more.begin(), more.end());
@@ -76,9 +72,9 @@ std::vector<std::string> Engine(const std::string& dataset, std::vector<std::str
 TEST_CASE("the reference arm answers all, the blend arm spoils the share that it was told to", "[live]") {
   TempDir dir;
   REQUIRE(AtomicWriteFile(dir / "data.json", Dataset()).ok());
-  Sim reference(Engine(dir / "data.json"));
+  Sim reference(AnsweringEngine(dir / "data.json"));
   Sim candidate(
-      Engine(dir / "data.json", {"--blend-chunk", "16", "--spoil-share", "0.5", "--spoil-kinds", "wording"}));
+      AnsweringEngine(dir / "data.json", {"--blend-chunk", "16", "--spoil-share", "0.5", "--spoil-kinds", "wording"}));
   CHECK_FALSE(Has(candidate.Get("/metrics").body, "lmcache_blend"));  // absent until the first lookup
   for (int i = 0; i < kQuestions; ++i) {
     REQUIRE(candidate.Post("/v1/chat/completions", Chat(System() + Passage(i), 1)).status == 200);
@@ -109,7 +105,7 @@ TEST_CASE("the reference arm answers all, the blend arm spoils the share that it
 TEST_CASE("stale chunks are counted and not reused", "[live]") {
   TempDir dir;
   REQUIRE(AtomicWriteFile(dir / "data.json", Dataset()).ok());
-  Sim sim(Engine(dir / "data.json", {"--blend-chunk", "16", "--blend-stale-share", "1"}));
+  Sim sim(AnsweringEngine(dir / "data.json", {"--blend-chunk", "16", "--blend-stale-share", "1"}));
   for (int i = 0; i < 3; ++i) sim.Post("/v1/chat/completions", Chat(System() + Passage(i), 1));
   CHECK(Has(Ask(&sim, 1), "River1"));
   CHECK(sim.Metric("lmcache_blend_lookup_stale_chunks_total") > 0);
@@ -119,7 +115,7 @@ TEST_CASE("stale chunks are counted and not reused", "[live]") {
 TEST_CASE("store requests can fail while the measured ones go through", "[live]") {
   TempDir dir;
   REQUIRE(AtomicWriteFile(dir / "data.json", Dataset()).ok());
-  Sim sim(Engine(dir / "data.json", {"--fault", "error-before:only=store,status=500"}));
+  Sim sim(AnsweringEngine(dir / "data.json", {"--fault", "error-before:only=store,status=500"}));
   CHECK(sim.Post("/v1/chat/completions", Chat(System() + Passage(1), 1)).status == 500);
   CHECK(Has(Ask(&sim, 1), "<answer>River1</answer>"));
 }

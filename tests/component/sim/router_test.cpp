@@ -13,7 +13,7 @@ using namespace poolmark::test;
 
 namespace {
 
-std::vector<std::string> Engine(std::vector<std::string> more = {}) {
+std::vector<std::string> FastEngine(std::vector<std::string> more = {}) {
   std::vector<std::string> all = {"engine", "--decode-step", "1ms", "--prefill-rate", "1000000"};
   all.insert(all.end(), more.begin(), more.end());
   return all;
@@ -38,15 +38,11 @@ struct TestRouter {
   std::string metrics_url;
 };
 
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("round robin shares the requests out, streams pass through unchanged", "[live]") {
-  Sim a(Engine());
-  Sim b(Engine());
+  Sim a(FastEngine());
+  Sim b(FastEngine());
   TestRouter router({"--worker-urls", a.url(), b.url()});
   CHECK_FALSE(Has(router.Page(), "vllm_router_requests_total"));
   for (int i = 0; i < 6; ++i) {
@@ -75,8 +71,8 @@ TEST_CASE("round robin shares the requests out, streams pass through unchanged",
 }
 
 TEST_CASE("cache-aware and sticky policies bring a session back to its engine", "[live]") {
-  Sim a(Engine());
-  Sim b(Engine());
+  Sim a(FastEngine());
+  Sim b(FastEngine());
   for (const std::string policy : {"cache_aware", "sticky"}) {
     TestRouter router({"--worker-urls", a.url(), b.url(), "--policy", policy});
     int64_t warm = 0;
@@ -94,8 +90,8 @@ TEST_CASE("cache-aware and sticky policies bring a session back to its engine", 
 }
 
 TEST_CASE("an engine that dies is left out, half an answer is never taken for a whole one", "[live]") {
-  Sim a(Engine());
-  Sim b(Engine({"--fault", "reset:after_tokens=2"}));
+  Sim a(FastEngine());
+  Sim b(FastEngine({"--fault", "reset:after_tokens=2"}));
   {
     TestRouter router({"--worker-urls", b.url()});
     auto reply = router.sim.Post("/v1/completions", Completion("x", 50, "\"stream\":true"));
@@ -116,8 +112,8 @@ TEST_CASE("an engine that dies is left out, half an answer is never taken for a 
 }
 
 TEST_CASE("prefill on one engine, decode on the other", "[live]") {
-  Sim p(Engine({"--role", "prefill"}));
-  Sim d(Engine({"--role", "decode"}));
+  Sim p(FastEngine({"--role", "prefill"}));
+  Sim d(FastEngine({"--role", "decode"}));
   TestRouter router({"--pd", "--prefill", p.url(), "--decode", d.url()});
   int64_t tokens = 0;
   for (int i = 0; i < 3; ++i) {
@@ -137,7 +133,7 @@ TEST_CASE("prefill on one engine, decode on the other", "[live]") {
 }
 
 TEST_CASE("a client that goes away stops the engine's work", "[live]") {
-  Sim a(Engine());
+  Sim a(FastEngine());
   TestRouter router({"--worker-urls", a.url()});
   auto url = *http::ParseUrl(router.sim.url() + "/v1/completions");
   http::Request request;
@@ -153,7 +149,7 @@ TEST_CASE("a client that goes away stops the engine's work", "[live]") {
 }
 
 TEST_CASE("the router ends on SIGTERM", "[live]") {
-  Sim a(Engine());
+  Sim a(FastEngine());
   TestRouter router({"--worker-urls", a.url()});
   router.sim.child().Signal(SIGTERM);
   CHECK(router.sim.child().Wait(5000) == 0);

@@ -72,4 +72,8 @@ std::string Prompt(int seed, int words);
 int64_t NumberAt(const std::string& json, const std::string& path);
 std::string TextAt(const std::string& json, const std::string& path);
 
+inline bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace poolmark::test

@@ -16,7 +16,7 @@ using namespace poolmark;
 using namespace poolmark::agent;
 
 namespace {
-std::string Vendor(const std::string& name) {
+std::string VendorOutput(const std::string& name) {
   return *ReadFile(test::Source("tests/data/vendor/" + name));
 }
 using Argv = std::vector<std::string>;
@@ -72,18 +72,18 @@ TEST_CASE("what is no iperf3 report is refused", "[C13]") {
 }
 
 TEST_CASE("ib_write_bw in both units, ib_write_lat by iterations", "[C14]") {
-  const auto bandwidth = ParseWriteBandwidth(Vendor("ib_write_bw.txt"));
+  const auto bandwidth = ParseWriteBandwidth(VendorOutput("ib_write_bw.txt"));
   REQUIRE(bandwidth.ok());
   CHECK(bandwidth->average_bits_per_second == Approx(387.26e9));
   CHECK(bandwidth->message_bytes == 65536);
-  const auto mebibytes = ParseWriteBandwidth(Vendor("ib_write_bw_mib.txt"));
+  const auto mebibytes = ParseWriteBandwidth(VendorOutput("ib_write_bw_mib.txt"));
   REQUIRE(mebibytes.ok());
   CHECK(mebibytes->average_bits_per_second == Approx(46165.32 * 1048576 * 8));
-  const auto latency = ParseWriteLatency(Vendor("ib_write_lat.txt"));
+  const auto latency = ParseWriteLatency(VendorOutput("ib_write_lat.txt"));
   REQUIRE(latency.ok());
   CHECK(latency->typical_us == Approx(1.58));
   CHECK(latency->p99_us == Approx(1.84));
-  CHECK_FALSE(ParseWriteLatency(Vendor("ib_write_lat_duration.txt")).ok());
+  CHECK_FALSE(ParseWriteLatency(VendorOutput("ib_write_lat_duration.txt")).ok());
   for (const char* text :
        {"", "#bytes", " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n",
         " #bytes #iterations BW average[Gb/sec]\n 65536 1 fast\n",
@@ -134,7 +134,7 @@ TEST_CASE("chrony's recorded answers", "[C6][recorded]") {
 }
 
 TEST_CASE("the NVLink fabric of a GB200, with both tag spellings", "[J5]") {
-  const auto gpus = ParseFabric(Vendor("nvidia-smi-gb200.xml"));
+  const auto gpus = ParseFabric(VendorOutput("nvidia-smi-gb200.xml"));
   REQUIRE(gpus.size() == 2);
   CHECK(gpus[0].joined());
   CHECK(gpus[1].joined());
@@ -148,7 +148,7 @@ TEST_CASE("the NVLink fabric of a GB200, with both tag spellings", "[J5]") {
   CHECK(ParseFabric("").empty());
   CHECK(ParseFabric("<gpu id=\"1\"><fabric><state>Comp").size() == 1);
   CHECK(ParseFabric("<gpu ").size() == 1);
-  const ImexDomain domain = ParseImex(Vendor("imex-ctl.txt"));
+  const ImexDomain domain = ParseImex(VendorOutput("imex-ctl.txt"));
   CHECK(domain.up);
   CHECK(domain.ready == Argv{"10.0.0.1", "10.0.0.2"});
   CHECK(domain.others.empty());

@@ -13,9 +13,6 @@ namespace {
 std::string Vendor(const std::string& name) {
   return *ReadFile(test::Source("tests/data/vendor/" + name));
 }
-std::string Root(const std::string& name) {
-  return test::Source("tests/data/roots/" + name);
-}
 }  // namespace
 
 TEST_CASE("nvidia-smi's list", "[C7]") {
@@ -118,15 +115,15 @@ TEST_CASE("vendor tools are asked in turn; a tool that fails says why", "[C7]") 
   test::FakeSpawner spawner;
   spawner.Add("nvidia-smi", "", 9,
               "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.");
-  auto tools = ReadGpus(spawner, Root("nvidia-connectx"), std::chrono::seconds(1));
+  auto tools = ReadGpus(spawner, test::Root("nvidia-connectx"), std::chrono::seconds(1));
   REQUIRE(tools.size() == 1);
   CHECK(tools[0].failure.find("exited with 9") != std::string::npos);
   CHECK(tools[0].gpus.empty());
-  CHECK(GpusOnPci(Root("nvidia-connectx")).size() == 2);
+  CHECK(GpusOnPci(test::Root("nvidia-connectx")).size() == 2);
 
   test::FakeSpawner good;
   good.Add("nvidia-smi", Vendor("nvidia-smi-h200.csv"));
-  tools = ReadGpus(good, Root("nvidia-connectx"), std::chrono::seconds(1));
+  tools = ReadGpus(good, test::Root("nvidia-connectx"), std::chrono::seconds(1));
   REQUIRE(tools.size() == 1);
   CHECK(tools[0].version == "550.127.08");
   CHECK(tools[0].gpus[1].numa_node == 1u);
@@ -134,18 +131,18 @@ TEST_CASE("vendor tools are asked in turn; a tool that fails says why", "[C7]") 
   test::FakeSpawner rocm_only;
   rocm_only.Add("amd-smi", "", 1, "Traceback");
   rocm_only.Add("rocm-smi", Vendor("rocm-smi.json"));
-  tools = ReadGpus(rocm_only, Root("amd-bnxt"), std::chrono::seconds(1));
+  tools = ReadGpus(rocm_only, test::Root("amd-bnxt"), std::chrono::seconds(1));
   REQUIRE(tools.size() == 1);
   CHECK(tools[0].name == "rocm-smi");
   CHECK(tools[0].gpus[1].numa_node == 1u);
 
   test::FakeSpawner none;
-  CHECK(ReadGpus(none, Root("vm"), std::chrono::seconds(1)).empty());
-  CHECK(GpusOnPci(Root("vm")).empty());
+  CHECK(ReadGpus(none, test::Root("vm"), std::chrono::seconds(1)).empty());
+  CHECK(GpusOnPci(test::Root("vm")).empty());
 
   test::FakeSpawner hanging;
   hanging.Add("nvidia-smi", "", 0, "", "", true);
-  tools = ReadGpus(hanging, Root("vm"), std::chrono::milliseconds(1));
+  tools = ReadGpus(hanging, test::Root("vm"), std::chrono::milliseconds(1));
   REQUIRE(tools.size() == 1);
   CHECK(tools[0].failure.find("did not end within 1ms") != std::string::npos);
   CHECK(tools[0].hangs);

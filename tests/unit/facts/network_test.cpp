@@ -9,14 +9,8 @@
 using namespace poolmark;
 using namespace poolmark::agent;
 
-namespace {
-std::string Root(const std::string& name) {
-  return test::Source("tests/data/roots/" + name);
-}
-}  // namespace
-
 TEST_CASE("network cards: MTU, speed, driver, addresses", "[C9]") {
-  const auto nics = ReadNics(Root("nvidia-connectx"), {{"ens1np0", {"10.0.0.1", "fe80::1"}}});
+  const auto nics = ReadNics(test::Root("nvidia-connectx"), {{"ens1np0", {"10.0.0.1", "fe80::1"}}});
   REQUIRE(nics.size() == 3);  // bonding_masters is no interface
   CHECK(nics[1].name == "ens1np0");
   CHECK(nics[1].mtu == 9000);
@@ -24,13 +18,13 @@ TEST_CASE("network cards: MTU, speed, driver, addresses", "[C9]") {
   CHECK(nics[1].driver == "mlx5_core");
   CHECK(nics[1].addresses[0] == "10.0.0.1");
   CHECK_FALSE(nics[2].speed_bits_per_second);  // lo
-  const auto vm = ReadNics(Root("vm"), {});
+  const auto vm = ReadNics(test::Root("vm"), {});
   CHECK_FALSE(vm[0].speed_bits_per_second);  // 4294967295 means unknown
   CHECK(ReadNics("/nonexistent", {}).empty());
 }
 
 TEST_CASE("RDMA ports with and without gid attributes", "[C8]") {
-  const auto mlx = ReadRdmaPorts(Root("nvidia-connectx"));
+  const auto mlx = ReadRdmaPorts(test::Root("nvidia-connectx"));
   REQUIRE(mlx.size() == 2);
   CHECK(mlx[0].device == "mlx5_0");
   CHECK(mlx[0].state == "ACTIVE");
@@ -39,10 +33,10 @@ TEST_CASE("RDMA ports with and without gid attributes", "[C8]") {
   CHECK(mlx[0].driver == "mlx5_core");
   CHECK(mlx[1].state == "DOWN");
   CHECK(mlx[1].physical_state == "Disabled");
-  const auto bnxt = ReadRdmaPorts(Root("amd-bnxt"));
+  const auto bnxt = ReadRdmaPorts(test::Root("amd-bnxt"));
   REQUIRE(bnxt.size() == 1);
   CHECK(bnxt[0].netdev == "enp1s0f0np0");
-  CHECK(ReadRdmaPorts(Root("vm")).empty());
+  CHECK(ReadRdmaPorts(test::Root("vm")).empty());
 }
 
 TEST_CASE("ibv_devinfo gives the active MTU") {
@@ -57,7 +51,7 @@ TEST_CASE("ibv_devinfo gives the active MTU") {
 }
 
 TEST_CASE("the socket tables, with owners", "[C11]") {
-  const auto sockets = ReadSockets(Root("nvidia-connectx"));
+  const auto sockets = ReadSockets(test::Root("nvidia-connectx"));
   REQUIRE(sockets.size() == 8);
   CHECK(sockets[0].local.ToString() == "127.0.0.1");
   CHECK(sockets[0].port == 18999);
@@ -67,14 +61,14 @@ TEST_CASE("the socket tables, with owners", "[C11]") {
   CHECK(sockets[3].time_wait());
   CHECK(sockets[5].local.ToString() == "::");
   CHECK(sockets[6].local.ToString() == "127.0.0.1");  // a mapped address
-  const auto owners = FindOwners(Root("nvidia-connectx"), {101, 102, 103, 104, 85592});
+  const auto owners = FindOwners(test::Root("nvidia-connectx"), {101, 102, 103, 104, 85592});
   REQUIRE(owners.size() == 4);
   CHECK(owners.at(103).pid == 902);
   CHECK(owners.at(103).name == "VLLM::Worker TP");
   CHECK(owners.at(104).name == "nc (odd) name");
   CHECK(owners.at(102).command == "/usr/bin/python3");
-  CHECK(ReadSockets(Root("vm")).size() == 1);  // garbage lines are skipped
-  CHECK(DualStack(Root("vm")));
+  CHECK(ReadSockets(test::Root("vm")).size() == 1);  // garbage lines are skipped
+  CHECK(DualStack(test::Root("vm")));
 }
 
 TEST_CASE("malformed socket lines are skipped", "[C11]") {

@@ -11,17 +11,11 @@
 using namespace poolmark;
 using namespace poolmark::agent;
 
-namespace {
-std::string Root(const std::string& name) {
-  return test::Source("tests/data/roots/" + name);
-}
-}  // namespace
-
 TEST_CASE("CPU model and count, also of Arm machines that print no model") {
-  const Cpu xeon = ParseCpuInfo(*ReadTrimmed(Root("nvidia-connectx"), "/proc/cpuinfo"));
+  const Cpu xeon = ParseCpuInfo(*ReadTrimmed(test::Root("nvidia-connectx"), "/proc/cpuinfo"));
   CHECK(xeon.cpus == 4);
   CHECK(xeon.model == "INTEL(R) XEON(R) PLATINUM 8592+");
-  CHECK(ParseCpuInfo(*ReadTrimmed(Root("gb200"), "/proc/cpuinfo")).model == "Arm Neoverse-V2");
+  CHECK(ParseCpuInfo(*ReadTrimmed(test::Root("gb200"), "/proc/cpuinfo")).model == "Arm Neoverse-V2");
   CHECK(ParseCpuInfo("").cpus == 0);
   CHECK(ParseCpuInfo("processor\nprocessor : x\n: 1\n").cpus == 0);
 }
@@ -48,16 +42,16 @@ TEST_CASE("limits: unlimited is absent, a missing line is no answer") {
 }
 
 TEST_CASE("lockable memory is the smallest bound, and says which", "[C10]") {
-  const auto limited = ReadLockable(Root("amd-bnxt"));
+  const auto limited = ReadLockable(test::Root("amd-bnxt"));
   REQUIRE(limited);
   CHECK(limited->bytes == 8388608);
   CHECK(limited->why.find("RLIMIT_MEMLOCK") != std::string::npos);
   // unlimited, but in a control group with 8 GiB of which 1 is used
-  const auto grouped = ReadLockable(Root("vm"));
+  const auto grouped = ReadLockable(test::Root("vm"));
   REQUIRE(grouped);
   CHECK(grouped->bytes == (7ull << 30));
   CHECK(grouped->why.find("/system.slice") != std::string::npos);
-  const auto free = ReadLockable(Root("nvidia-connectx"));
+  const auto free = ReadLockable(test::Root("nvidia-connectx"));
   REQUIRE(free);
   CHECK(free->bytes == 2000000000ull * 1024);
   CHECK_FALSE(ReadLockable("/nonexistent"));
@@ -67,26 +61,26 @@ TEST_CASE("lockable memory is the smallest bound, and says which", "[C10]") {
 }
 
 TEST_CASE("identity comes from files") {
-  const Identity identity = ReadIdentity(Root("nvidia-connectx"));
+  const Identity identity = ReadIdentity(test::Root("nvidia-connectx"));
   CHECK(identity.hostname == "gpu1");
   CHECK(identity.os == "Ubuntu 24.04.1 LTS");
   CHECK(identity.kernel == "6.8.0-45-generic");
   CHECK(identity.product == "PowerEdge XE9680");
   CHECK(identity.boot_id.size() == 36);
-  CHECK(ReadIdentity(Root("gb200")).product == "GB200 NVL");
-  CHECK(CountNumaNodes(Root("nvidia-connectx")) == 2);
-  CHECK(CountNumaNodes(Root("vm")) == 1);
+  CHECK(ReadIdentity(test::Root("gb200")).product == "GB200 NVL");
+  CHECK(CountNumaNodes(test::Root("nvidia-connectx")) == 2);
+  CHECK(CountNumaNodes(test::Root("vm")) == 1);
   CHECK(CountNumaNodes("/nonexistent") == 1);
 }
 
 TEST_CASE("drives are whole disks, counted once") {
-  const auto drives = ReadDrives(Root("nvidia-connectx"));
+  const auto drives = ReadDrives(test::Root("nvidia-connectx"));
   REQUIRE(drives.size() == 2);  // no loop, no device mapper
   CHECK(drives[0].name == "nvme0n1");
   CHECK(drives[0].size_bytes == 15002931888ull * 512);
   CHECK_FALSE(drives[0].rotational);
   CHECK(drives[1].rotational);
-  REQUIRE(ReadDrives(Root("amd-bnxt")).size() == 1);  // nvme0c0n1 is a path of nvme0n1
+  REQUIRE(ReadDrives(test::Root("amd-bnxt")).size() == 1);  // nvme0c0n1 is a path of nvme0n1
 }
 
 TEST_CASE("versions are read from what tools print") {

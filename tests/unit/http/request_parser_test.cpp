@@ -8,7 +8,7 @@ using State = RequestParser::State;
 namespace {
 
 // Feeds `text` in pieces of `step` bytes until the first request ends.
-RequestParser Parse(std::string_view text, size_t step, size_t max_body = 1000) {
+RequestParser ParseRequest(std::string_view text, size_t step, size_t max_body = 1000) {
   RequestParser parser(max_body);
   std::string pending;
   for (size_t at = 0; at < text.size() && parser.state() != State::kDone && parser.state() != State::kBad;
@@ -26,7 +26,7 @@ TEST_CASE("a request is read alike in any cut of its bytes") {
       "POST /v1/chat%2Fx?a=b HTTP/1.1\r\nHost: h\r\nX-One:  two \r\nContent-Length: 5\r\n\r\nhello";
   for (size_t step : {1u, 2u, 3u, 7u, 1000u}) {
     CAPTURE(step);
-    RequestParser parser = Parse(text, step);
+    RequestParser parser = ParseRequest(text, step);
     REQUIRE(parser.state() == State::kDone);
     CHECK(parser.request().method == "POST");
     CHECK(parser.request().path == "/v1/chat/x");
@@ -42,7 +42,7 @@ TEST_CASE("a chunked body is put together, trailers are dropped") {
       "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
       "3;ext=1\r\nabc\r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n";
   for (size_t step : {1u, 5u, 1000u}) {
-    RequestParser parser = Parse(text, step);
+    RequestParser parser = ParseRequest(text, step);
     REQUIRE(parser.state() == State::kDone);
     CHECK(parser.request().body == "abc0123456789");
   }
@@ -94,7 +94,7 @@ TEST_CASE("hostile requests are refused with their status") {
   for (const Case& c : cases) {
     for (size_t step : {1u, 4096u}) {
       CAPTURE(c.what, step);
-      RequestParser parser = Parse(c.text, step);
+      RequestParser parser = ParseRequest(c.text, step);
       CHECK(parser.state() == State::kBad);
       CHECK(parser.error_status() == c.status);
       CHECK_FALSE(parser.error().empty());
@@ -102,5 +102,5 @@ TEST_CASE("hostile requests are refused with their status") {
   }
   std::string many = ok;
   for (int i = 0; i < 200; ++i) many += "A: b\r\n";
-  CHECK(Parse(many + "\r\n", 4096).error_status() == 431);
+  CHECK(ParseRequest(many + "\r\n", 4096).error_status() == 431);
 }

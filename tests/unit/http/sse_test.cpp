@@ -11,7 +11,7 @@ struct Seen {
   bool operator==(const Seen&) const = default;
 };
 
-std::vector<Seen> Parse(std::string_view text, const std::vector<size_t>& cuts = {}) {
+std::vector<Seen> ParseSse(std::string_view text, const std::vector<size_t>& cuts = {}) {
   SseParser parser;
   std::vector<Seen> seen;
   const auto sink = [&](const SseEvent& event) {
@@ -65,17 +65,17 @@ TEST_CASE("events of every form are read, at every split point") {
   };
   for (const auto& [text, expected] : cases) {
     INFO(text);
-    std::vector<Seen> whole = Parse(text);
+    std::vector<Seen> whole = ParseSse(text);
     // A comment before an event that has none of its own business is harmless; only errors look at it.
     for (Seen& seen : whole) {
       if (seen.name.empty()) seen.comment.clear();
     }
     CHECK(whole == expected);
-    const auto full = Parse(text);
-    for (size_t cut = 0; cut <= text.size(); ++cut) CHECK(Parse(text, {cut}) == full);
+    const auto full = ParseSse(text);
+    for (size_t cut = 0; cut <= text.size(); ++cut) CHECK(ParseSse(text, {cut}) == full);
     std::vector<size_t> all;
     for (size_t i = 1; i < text.size(); ++i) all.push_back(i);
-    CHECK(Parse(text, all) == full);
+    CHECK(ParseSse(text, all) == full);
   }
 }
 

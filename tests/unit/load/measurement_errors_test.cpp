@@ -17,13 +17,13 @@ using poolmark::test::kLastChunk;
 namespace {
 
 const std::string kRole = Event(Delta(R"({"role":"assistant","content":""})"));
-const std::string kDone = Event("[DONE]") + std::string(kLastChunk);
+const std::string kEnd = Event("[DONE]") + std::string(kLastChunk);
 
 // `tokens` events from 100 ms on, 10 ms apart, each made by `event(i)`; `before` arrives with the head at 1
 // ms.
 template <class Make>
 Script Paced(int tokens, Make&& event, const std::string& before = "",
-             const std::string& after = Event(Usage(30, 16)) + kDone) {
+             const std::string& after = Event(Usage(30, 16)) + kEnd) {
   Script script = {{1, ChunkedHead() + before}};
   for (int i = 0; i < tokens; ++i) script.push_back({100 + 10.0 * i, event(i)});
   script.back().second += after;
@@ -82,7 +82,7 @@ TEST_CASE("errors 6 and 7: several tokens in an event do not change the time per
   const auto four = [](int i) { return Event(Content(" a b c d", i == 3 ? "\"length\"" : "null")); };
   Script script = {{1, ChunkedHead()}};
   for (int i = 0; i < 4; ++i) script.push_back({100 + 40.0 * i, four(i)});
-  script.back().second += Event(Usage(30, 16)) + kDone;
+  script.back().second += Event(Usage(30, 16)) + kEnd;
   const RequestRecord record = Play(script);
   CHECK(record.output_tokens == 16);
   CHECK(record.first_event_tokens == 4);
@@ -97,7 +97,7 @@ TEST_CASE("errors 6 and 7: several tokens in an event do not change the time per
              R"({"choices":[{"index":0,"delta":{"content":" x"},"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":)" +
              std::to_string(i == 3 ? 16 : 4 * i + 2) + "}}")});
   }
-  known.back().second += kDone;
+  known.back().second += kEnd;
   const RequestRecord each = Play(known);
   CHECK(each.event_tokens_known);
   CHECK(each.first_event_tokens == 2);
@@ -111,7 +111,7 @@ TEST_CASE("errors 6 and 7: several tokens in an event do not change the time per
 TEST_CASE("errors 8, 10 and 11: an error inside a 200 is a failure, with what came before kept apart") {
   // sgl-project/sglang#40555, vllm-project/vllm#57519, kubernetes-sigs/inference-perf#713, #531
   const std::string died =
-      Event(R"({"error":{"message":"engine died","type":"InternalServerError","code":500}})") + kDone;
+      Event(R"({"error":{"message":"engine died","type":"InternalServerError","code":500}})") + kEnd;
   const RequestRecord record = Play(Paced(8, Token, "", died));
   CHECK(record.outcome == Outcome::kErrorEvent);
   CHECK(record.events.size() == 8);
@@ -127,14 +127,14 @@ TEST_CASE("errors 8, 10 and 11: an error inside a 200 is a failure, with what ca
   CHECK(summary.output_tokens == 0);
   CHECK_FALSE(summary.ttft.has_value());
   // Without usage the events are counted, and that is said.
-  const RequestRecord counted = Play(Paced(16, Token, "", kDone));
+  const RequestRecord counted = Play(Paced(16, Token, "", kEnd));
   CHECK(counted.output_tokens == 16);
   CHECK(counted.output_tokens_counted);
 }
 
 TEST_CASE("error 8: a usage that counts nothing beside output is none, and the events are counted") {
   // sgl-project/sglang#40555
-  const RequestRecord record = Play(Paced(16, Token, Event(Usage(3, 0)), kDone));
+  const RequestRecord record = Play(Paced(16, Token, Event(Usage(3, 0)), kEnd));
   CHECK(record.outcome == Outcome::kOk);
   CHECK(record.output_tokens == 16);
   CHECK(record.output_tokens_counted);
@@ -143,7 +143,7 @@ TEST_CASE("error 8: a usage that counts nothing beside output is none, and the e
 TEST_CASE("events without data between others say nothing") {
   const RequestRecord record =
       Play({{1, ChunkedHead()},
-            {2, Event(Content("a")) + Event("") + Event(Content("b")) + kDone + std::string(kLastChunk)}});
+            {2, Event(Content("a")) + Event("") + Event(Content("b")) + kEnd + std::string(kLastChunk)}});
   CHECK(record.outcome == Outcome::kOk);
   CHECK(record.events.size() == 2);
 }
@@ -175,7 +175,7 @@ TEST_CASE("errors 13 and 14: many events in one read are many events, with gaps 
   // ai-dynamo/aiperf#368, triton-inference-server/perf_analyzer#431
   std::string all_at_once;
   for (int i = 0; i < 16; ++i) all_at_once += Token(i);
-  const RequestRecord record = Play({{1, ChunkedHead()}, {100, all_at_once + Event(Usage(30, 16)) + kDone}});
+  const RequestRecord record = Play({{1, ChunkedHead()}, {100, all_at_once + Event(Usage(30, 16)) + kEnd}});
   CHECK(record.outcome == Outcome::kOk);
   CHECK(record.events.size() == 16);
   CHECK(*TimePerOutputToken(record) == 0);
@@ -199,7 +199,7 @@ TEST_CASE("error 24: a usage chunk moves neither the first nor the last output")
   // sgl-project/genai-bench#44: also for an answer of one token
   const RequestRecord one = Play({{1, ChunkedHead() + kRole},
                                   {100, Event(Content(" x", "\"stop\""))},
-                                  {300, Event(Usage(30, 1)) + kDone}});
+                                  {300, Event(Usage(30, 1)) + kEnd}});
   CHECK(Ttft(one) == 100);
   CHECK(Milliseconds(one.last_output) == 100);
   CHECK(one.output_tokens == 1);
@@ -218,7 +218,7 @@ TEST_CASE("error 26: reasoning is counted once and latency ends at the last outp
   // tugot17/tokenomics#16
   Script script = Paced(
       16, [](int i) { return Thinking(i, "reasoning"); }, "", Event(Usage(30, 16)));
-  script.push_back({900, kDone});
+  script.push_back({900, kEnd});
   const RequestRecord record = Play(script);
   CHECK(record.output_tokens == 16);
   CHECK(Milliseconds(record.last_output) == 250);
@@ -232,7 +232,7 @@ TEST_CASE("error 28: events and characters cut by reads are whole") {
   // vllm-project/aibrix#2653
   std::string bytes = ChunkedHead();
   for (int i = 0; i < 4; ++i) bytes += Event(Content(" \xf0\x9f\x98\x80"));
-  bytes += Event(Usage(30, 4)) + kDone;
+  bytes += Event(Usage(30, 4)) + kEnd;
   std::vector<size_t> all;
   for (size_t i = 1; i < bytes.size(); ++i) all.push_back(i);
   const RequestRecord record = PlayCut(bytes, all);

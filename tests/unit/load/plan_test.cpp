@@ -59,7 +59,7 @@ TEST_CASE("a plan reads back as it was written, in every mode", "[C21][C22]") {
 }
 
 TEST_CASE("a data set counts by its content, whatever path or link leads to it") {
-  test::TempDir dir;
+  poolmark::test::TempDir dir;
   REQUIRE(AtomicWriteFile(dir / "blob", "{}\n").ok());
   REQUIRE(AtomicWriteFile(dir / "other", "{ }\n").ok());
   REQUIRE(symlink("blob", (dir / "link.jsonl").c_str()) == 0);

