@@ -28,7 +28,7 @@ Result<http::Headers> ReadHeaders(const LoadArguments& a) {
       return InvalidInput("header '" + header.substr(0, 60) + "'", "it has no name", "write 'Name: value'");
     std::string value = header.substr(colon + 1);
     value.erase(0, value.find_first_not_of(' '));
-    POOLMARK_RETURN_IF_ERROR(load::CheckHeaderName(header.substr(0, colon)));
+    POOLMARK_RETURN_IF_ERROR(load::CheckHeader(header.substr(0, colon), value));
     headers.emplace_back(header.substr(0, colon), value);
   }
   return headers;

@@ -119,6 +119,9 @@ Result<std::string> ReadKeyFile(const std::string& path) {
   std::string key = *std::move(read);
   key.resize(std::min(key.size(), key.find_first_of("\r\n")));
   if (key.empty()) return InvalidInput(path, "its first line is empty", "put the key there");
+  // The message names no part of a key.
+  if (!load::CheckHeader("Authorization", key).ok())
+    return InvalidInput(path, "its first line holds a control character", "put the key alone there");
   return key;
 }
 

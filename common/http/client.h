@@ -27,7 +27,8 @@ struct Url {
 };
 // Errors name the text. Ports default to 80 and 443.
 Result<Url> ParseUrl(std::string_view text);
-// Joins a base URL, with or without a trailing "/v1", and a path such as "/v1/chat/completions".
+// Joins a base URL, with or without a trailing "/v1" or the whole endpoint, and a path such as
+// "/v1/chat/completions". Of a base with another endpoint than that path: an error.
 Result<Url> JoinApi(std::string_view base, std::string_view path);
 
 using Headers = std::vector<std::pair<std::string, std::string>>;

@@ -123,6 +123,16 @@ Result<Url> JoinApi(std::string_view base, std::string_view path) {
   }
   std::string prefix = url.target;
   while (!prefix.empty() && prefix.back() == '/') prefix.pop_back();
+  // A base as people copy it from a request: with the endpoint.
+  for (const std::string_view endpoint : {"/v1/chat/completions", "/v1/completions"}) {
+    if (!prefix.ends_with(endpoint)) continue;
+    if (path.ends_with("/completions") && path != endpoint) {
+      return InvalidInput("url '" + std::string(base) + "'",
+                          "it names another endpoint than " + std::string(path) + ", which is asked",
+                          "leave out what follows /v1, or choose the API that belongs to it");
+    }
+    prefix.resize(prefix.size() - endpoint.size());
+  }
   if (path.starts_with("/v1/") && prefix.ends_with("/v1")) prefix.resize(prefix.size() - 3);
   if (!path.starts_with('/')) prefix += '/';
   url.target = prefix + std::string(path);

@@ -6,6 +6,7 @@
 #include "common/base/json.h"
 
 namespace poolmark::load {
+namespace {
 
 Status CheckHeaderName(std::string_view name) {
   const std::string where = "header '" + ValidUtf8(name.substr(0, 60)) + "'";
@@ -26,6 +27,21 @@ Status CheckHeaderName(std::string_view name) {
       return InvalidInput(where, "the program sets it itself",
                           own == "x-request-id" ? "--request-id-prefix begins it" : "leave it out");
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status CheckHeader(std::string_view name, std::string_view value) {
+  POOLMARK_RETURN_IF_ERROR(CheckHeaderName(name));
+  // RFC 9110, 5.5: a line end would begin another header, or another request.
+  const bool clean = std::all_of(value.begin(), value.end(), [](char c) {
+    return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
+  });
+  if (!clean)
+    return InvalidInput("header '" + std::string(name.substr(0, 60)) + "'",
+                        "its value holds a line end or another control character",
+                        "write 'Name: value' on one line");
   return absl::OkStatus();
 }
 

@@ -69,9 +69,9 @@ struct LoadOptions {
   std::string request_id_prefix = "poolmark";  // X-Request-ID: <prefix>-<session>-<turn>
 };
 
-// Refuses what is no name of a header, and headers that the program sets itself: a second one would make the
-// request wrong or ambiguous.
-Status CheckHeaderName(std::string_view name);
+// Refuses what is no name of a header, headers that the program sets itself (a second one would make the
+// request wrong or ambiguous), and values with a line end or another control character.
+Status CheckHeader(std::string_view name, std::string_view value);
 // Whether one of the URLs, as written, is an https one: only for those is it said how certificates are
 // checked.
 bool AnyHttps(const std::vector<std::string>& urls);

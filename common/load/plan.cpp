@@ -227,13 +227,11 @@ void ReadSlo(const Json& json, const std::string& where, Errors* errors, std::op
 void ReadHeaders(const Json& json, KeyReader* keys, http::Headers* headers) {
   if (!json.is_object()) return keys->Bad("headers", "it is no object", "write {\"Name\": \"value\"}");
   for (const auto& [name, value] : json.items()) {
-    const Status named = CheckHeaderName(name);
-    if (!named.ok()) keys->Bad("headers", std::string(named.message()));
-    if (value.is_string()) {
-      headers->emplace_back(name, value.get<std::string>());
-    } else {
-      keys->Bad("headers", "'" + name + "' is no string");
-    }
+    const std::string text = value.is_string() ? value.get<std::string>() : "";
+    if (!value.is_string()) keys->Bad("headers", "'" + name + "' is no string");
+    const Status sound = CheckHeader(name, text);
+    if (!sound.ok()) keys->Bad("headers", std::string(sound.message()));
+    headers->emplace_back(name, text);
   }
 }
 

@@ -133,7 +133,7 @@ TEST_CASE("wrong use ends with 2 and says what to do", "[live]") {
   }
 }
 
-TEST_CASE("headers that the program sets itself are refused by name", "[live]") {
+TEST_CASE("headers and URLs that would make another request than was meant are refused by name", "[live]") {
   if (NoProgram()) return;
   TokenServer server({.tokens = 1});
   for (const std::string name : {"Content-Length", "transfer-encoding", "HOST", "X-Request-ID", "Connection",
@@ -148,8 +148,21 @@ TEST_CASE("headers that the program sets itself are refused by name", "[live]") 
   CHECK(spaced.code == 2);
   CHECK(spaced.err.find("header 'A b'") != std::string::npos);
   CHECK(spaced.err.find("without spaces in the name") != std::string::npos);
+  for (const std::string value : {"a\r\nX-Other: b", "a\nb", "a\x01", "\x7f"}) {
+    const Done broken = Poolmark(Quick(server, {"-c", "1", "-n", "1", "--header", "X-Tenant: " + value}));
+    CHECK(broken.code == 2);
+    CHECK(broken.err.find("header 'X-Tenant'") != std::string::npos);
+    CHECK(broken.err.find("a line end or another control character") != std::string::npos);
+  }
   CHECK(server.requests() == 0);
   CHECK(Poolmark(Quick(server, {"-c", "1", "-n", "1", "--header", "X-Tenant: a b"})).code == 0);
+  // A URL as it stands in a request of somebody's.
+  const std::string url = server.url() + "/v1/chat/completions";
+  CHECK(Poolmark({"load", "--url", url, "--model", "m", "-c", "1", "-n", "1"}).code == 0);
+  const Done other =
+      Poolmark({"load", "--url", url, "--api", "completions", "--model", "m", "-c", "1", "-n", "1"});
+  CHECK(other.code == 2);
+  CHECK(other.err.find("another endpoint than /v1/completions") != std::string::npos);
 }
 
 TEST_CASE("as many requests are measured as were asked for, whatever the warm-up", "[live][H1]") {

@@ -47,4 +47,19 @@ TEST_CASE("an API path joins a base with or without /v1") {
   CHECK_FALSE(JoinApi("http://h/?a=b", "/v1/x").ok());
 }
 
+TEST_CASE("a base with the whole endpoint is taken for what it means") {
+  CHECK(JoinApi("http://h:1/v1/chat/completions", "/v1/chat/completions")->ToString() ==
+        "http://h:1/v1/chat/completions");
+  CHECK(JoinApi("http://h:1/a/v1/completions/", "/v1/completions")->ToString() ==
+        "http://h:1/a/v1/completions");
+  CHECK(JoinApi("http://h:1/v1/completions", "/metrics")->ToString() == "http://h:1/metrics");
+  CHECK(JoinApi("http://h:1/v1/chat/completions", "/tokenize")->ToString() == "http://h:1/tokenize");
+  for (const auto& [base, path] : {std::pair("http://h:1/v1/chat/completions", "/v1/completions"),
+                                   std::pair("http://h:1/v1/completions", "/v1/chat/completions")}) {
+    const auto other = JoinApi(base, path);
+    REQUIRE_FALSE(other.ok());
+    CHECK(other.status().message().find("another endpoint") != std::string::npos);
+  }
+}
+
 }  // namespace poolmark::http
