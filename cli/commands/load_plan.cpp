@@ -76,7 +76,9 @@ Result<load::LoadResult> RunPlan(const LoadArguments& a) {
     event["event"] = "progress";
     SayEvent(event);
   };
-  settings.on_start = [](Nanoseconds wall) { SayEvent({{"event", "start"}, {"started_wall_ns", wall.count()}}); };
+  settings.on_start = [](Nanoseconds wall) {
+    SayEvent({{"event", "start"}, {"started_wall_ns", wall.count()}});
+  };
   return load::RunLoad(plan.options, *source, settings);
 }
 

@@ -97,7 +97,8 @@ Result<std::string> TimelineMerge::Text() const {
       const auto seconds = static_cast<double>(second - before);
       line["started_per_s"] =
           FourDecimals(static_cast<double>(started - std::min(started, started_before)) / seconds);
-      line["ended_per_s"] = FourDecimals(static_cast<double>(ended - std::min(ended, ended_before)) / seconds);
+      line["ended_per_s"] =
+          FourDecimals(static_cast<double>(ended - std::min(ended, ended_before)) / seconds);
       before = second;
       started_before = started;
       ended_before = ended;

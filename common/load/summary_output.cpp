@@ -16,8 +16,9 @@ Json Of(const std::optional<double>& value) {
 
 Json Of(const std::optional<Distribution>& d) {
   if (!d.has_value()) return nullptr;
-  return {{"count", d->count},    {"mean", FourDecimals(d->mean)}, {"p50", FourDecimals(d->p50)}, {"p90", FourDecimals(d->p90)},
-          {"p95", FourDecimals(d->p95)}, {"p99", FourDecimals(d->p99)},   {"min", FourDecimals(d->min)}, {"max", FourDecimals(d->max)}};
+  return {{"count", d->count},           {"mean", FourDecimals(d->mean)}, {"p50", FourDecimals(d->p50)},
+          {"p90", FourDecimals(d->p90)}, {"p95", FourDecimals(d->p95)},   {"p99", FourDecimals(d->p99)},
+          {"min", FourDecimals(d->min)}, {"max", FourDecimals(d->max)}};
 }
 
 // Prompt tokens as far as the server told them.
@@ -71,7 +72,9 @@ Json SummaryJson(const Summary& s) {
   Json json = {
       {"schema_version", kLoadSchemaVersion},
       {"window",
-       {{"start_s", FourDecimals(s.window_start_s)}, {"length_s", FourDecimals(s.window_s)}, {"whole_run", s.whole_run}}},
+       {{"start_s", FourDecimals(s.window_start_s)},
+        {"length_s", FourDecimals(s.window_s)},
+        {"whole_run", s.whole_run}}},
       {"load_s", FourDecimals(s.load_s)},
       {"total_s", FourDecimals(s.total_s)},
       {"interrupted", s.interrupted},
@@ -101,8 +104,9 @@ Json SummaryJson(const Summary& s) {
   if (s.slo.has_value()) {
     Json points = Json::array();
     for (const GoodputPoint& point : s.goodput)
-      points.push_back(
-          {{"scale", point.scale}, {"per_second", FourDecimals(point.per_second)}, {"share", FourDecimals(point.share)}});
+      points.push_back({{"scale", point.scale},
+                        {"per_second", FourDecimals(point.per_second)},
+                        {"share", FourDecimals(point.share)}});
     json["goodput"] = {{"slo", s.slo->name},
                        {"per_second", FourDecimals(s.goodput[0].per_second)},
                        {"share", FourDecimals(s.goodput[0].share)},

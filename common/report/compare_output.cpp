@@ -35,8 +35,8 @@ std::string ComparisonText(const JobComparison& given) {
   const JobComparison& comparison = scaled ? *scaled : given;
   std::string out;
   for (const auto& one : comparison.unlike)
-    out += (one.refuses ? "cannot be compared: " : "differs: ") + UnlikeLine(one, comparison.directories.front()) +
-           "\n";
+    out += (one.refuses ? "cannot be compared: " : "differs: ") +
+           UnlikeLine(one, comparison.directories.front()) + "\n";
   std::string notes;
   for (const auto& note : comparison.notes) notes += "note: " + note + "\n";
   if (comparison.damaged)

@@ -51,9 +51,9 @@ std::vector<std::vector<std::string>> Rows(const KneeReport& report) {
                                    : "failed",
                     level.share.has_value() ? FormatValue(*level.share, "share") : "not measured",
                     LevelCell(level.goodput, "requests/s", level),
-                    LevelCell(level.tokens_per_second, "tokens/s", level), LevelCell(level.ttft_p50, "s", level),
-                    LevelCell(level.ttft_p99, "s", level), LevelCell(level.tpot_p99, "s", level),
-                    level.client_limited ? "client too slow" : ""});
+                    LevelCell(level.tokens_per_second, "tokens/s", level),
+                    LevelCell(level.ttft_p50, "s", level), LevelCell(level.ttft_p99, "s", level),
+                    LevelCell(level.tpot_p99, "s", level), level.client_limited ? "client too slow" : ""});
   return rows;
 }
 

@@ -12,7 +12,7 @@ namespace poolmark::report {
 namespace {
 
 std::optional<double> InSeconds(const std::optional<load::Distribution>& of,
-                              double load::Distribution::*which) {
+                                double load::Distribution::*which) {
   return of.has_value() ? std::optional((*of).*which * 1e-3) : std::nullopt;
 }
 

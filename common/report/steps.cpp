@@ -106,8 +106,9 @@ std::string Preflight(const results::PreflightRecord& preflight) {
 
 // One check with the counters that prove it.
 std::string Proof(const results::CheckEntry& check, const results::VerifyRecord& verify) {
-  std::string out = "<li class=\"" + OutcomeStyle(check.outcome) + "\"><p><strong>" + EscapeHtml(Words(check.id)) +
-                    "</strong> " + Badge(Words(check.outcome), OutcomeStyle(check.outcome)) + "</p>";
+  std::string out = "<li class=\"" + OutcomeStyle(check.outcome) + "\"><p><strong>" +
+                    EscapeHtml(Words(check.id)) + "</strong> " +
+                    Badge(Words(check.outcome), OutcomeStyle(check.outcome)) + "</p>";
   if (!check.expected.empty()) out += "<p>" + EscapeHtml(check.expected) + "</p>";
   const auto proofs = verify.proofs.find(check.id);
   if (proofs == verify.proofs.end() || proofs->second.empty()) {

@@ -353,8 +353,9 @@ RepeatFigures RepeatComputer::Finish(const RepeatFacts& facts) {
   const auto window_tokens = requests_.window_tokens();
   out.stability = stats::StabilityOf(window_tokens, seconds / static_cast<double>(window_tokens.size()));
   out.requests = requests_.Finish();
-  out.measured_line = facts.held_load ? workload::MeasuredLine(FromSeconds(seconds), FromSeconds(facts.warm_up_seconds))
-                                      : "Measured over the whole run";
+  out.measured_line = facts.held_load
+                          ? workload::MeasuredLine(FromSeconds(seconds), FromSeconds(facts.warm_up_seconds))
+                          : "Measured over the whole run";
   if (out.requests.requests == 0 && !facts.evidence.interrupted.empty())
     out.measured_line = "Nothing was measured";
   const auto per_gpu = [&](double value) -> Measured<double> {

@@ -84,7 +84,8 @@ Json SampleSchema() {
                              {"took", OfType("integer")},
                              {"v", {{"type", "array"}, {"items", change}}}},
                             {{"failure", OfType("string")}});
-  const Json gap = Object({{"gap", OfType("string")}, {"from", OfType("integer")}, {"to", OfType("integer")}});
+  const Json gap =
+      Object({{"gap", OfType("string")}, {"from", OfType("integer")}, {"to", OfType("integer")}});
   const Json reset = Object({{"reset", OfType("string")},
                              {"at", OfType("integer")},
                              {"source", OfType("string")},
@@ -94,10 +95,11 @@ Json SampleSchema() {
 }
 
 Json RequestSchema() {
-  Json must = {{"session", OfType("integer")},  {"turn", OfType("integer")},       {"id", OfType("string")},
-               {"target", OfType("integer")},   {"outcome", OfType("string")},     {"status", OfType("integer")},
-               {"attempts", OfType("integer")}, {"intended", OfTypeOrNull("integer")}, {"started", OfType("integer")},
-               {"sent", OfType("integer")}};
+  Json must = {{"session", OfType("integer")},  {"turn", OfType("integer")},
+               {"id", OfType("string")},        {"target", OfType("integer")},
+               {"outcome", OfType("string")},   {"status", OfType("integer")},
+               {"attempts", OfType("integer")}, {"intended", OfTypeOrNull("integer")},
+               {"started", OfType("integer")},  {"sent", OfType("integer")}};
   for (const char* time : {"connect", "first_byte", "first_output", "first_answer_output", "last_output"})
     must[time] = OfTypeOrNull("integer");
   must["end"] = OfType("integer");

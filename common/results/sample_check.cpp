@@ -67,7 +67,8 @@ Result<SampleCheck> CompareWithSamples(const RepeatFacts& facts, const Witnesses
     if (facts.evidence.interrupted.empty()) out.reasons.push_back({stats::Reason::kNotJudged, why});
   };
   SampledFacts sampled;
-  const SampleWindow window{FromSeconds(facts.measured_from), FromSeconds(facts.measured_to), FromSeconds(facts.drain_end)};
+  const SampleWindow window{FromSeconds(facts.measured_from), FromSeconds(facts.measured_to),
+                            FromSeconds(facts.drain_end)};
   const PlanStack stack = witnesses.stack != nullptr ? *witnesses.stack : StackOf(facts);
   for (const std::string& machine : SampledMachines(facts)) {
     const std::string name = SamplesFile(machine);

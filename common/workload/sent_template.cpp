@@ -7,7 +7,7 @@
 namespace poolmark::workload {
 namespace {
 
-constexpr size_t kMostSessions = 256;       // that are looked at: one template is of all prompts
+constexpr size_t kMostSessions = 256;               // that are looked at: one template is of all prompts
 constexpr int64_t kMostTemplateTokens = 1'000'000;  // no template is as long; records may say anything
 constexpr uint64_t kKey = 0x74656d706c617465;
 

@@ -19,7 +19,6 @@
 namespace poolmark::controller {
 namespace {
 
-
 void AddPresence(const JobRun& run, const RepeatRecord& record, const results::SampleFacts& samples,
                  stats::Evidence* evidence) {
   for (const auto& [machine, presence] : record.presence) {

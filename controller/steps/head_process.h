@@ -9,8 +9,8 @@
 
 namespace poolmark::controller {
 
-// Of files that travel with a process: what still fits a call of 4 MiB. Larger ones are read where the controller
-// keeps them, which only its own machine, the head, can.
+// Of files that travel with a process: what still fits a call of 4 MiB. Larger ones are read where the
+// controller keeps them, which only its own machine, the head, can.
 inline constexpr uint64_t kMaxShipped = 3u << 20;
 
 struct HeadProcess {

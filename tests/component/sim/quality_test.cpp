@@ -73,8 +73,8 @@ TEST_CASE("the reference arm answers all, the blend arm spoils the share that it
   TempDir dir;
   REQUIRE(AtomicWriteFile(dir / "data.json", Dataset()).ok());
   Sim reference(AnsweringEngine(dir / "data.json"));
-  Sim candidate(
-      AnsweringEngine(dir / "data.json", {"--blend-chunk", "16", "--spoil-share", "0.5", "--spoil-kinds", "wording"}));
+  Sim candidate(AnsweringEngine(dir / "data.json",
+                                {"--blend-chunk", "16", "--spoil-share", "0.5", "--spoil-kinds", "wording"}));
   CHECK_FALSE(Has(candidate.Get("/metrics").body, "lmcache_blend"));  // absent until the first lookup
   for (int i = 0; i < kQuestions; ++i) {
     REQUIRE(candidate.Post("/v1/chat/completions", Chat(System() + Passage(i), 1)).status == 200);

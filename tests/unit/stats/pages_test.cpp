@@ -113,9 +113,9 @@ TEST_CASE("engines count prompts at the moment that the catalogue names for the 
 
 TEST_CASE("a page of SGLang counts every cached token once", "[B1][B6]") {
   const auto s = SourcesOf(Between(Prompt(0),
-                                 Prompt(1000) + kCachedType + Cached("device", 300) + Cached("host", 100) +
-                                     Cached("storage_HiCacheFile", 50),
-                                 {TierPlace::kHost, TierPlace::kStorage}));
+                                   Prompt(1000) + kCachedType + Cached("device", 300) + Cached("host", 100) +
+                                       Cached("storage_HiCacheFile", 50),
+                                   {TierPlace::kHost, TierPlace::kStorage}));
   CHECK(s.prompt == 1000);
   CHECK(s.gpu == 300);
   CHECK(s.host == 100);
@@ -155,7 +155,7 @@ TEST_CASE("a SGLang that does not show cached tokens leaves its prompts not attr
   // It says what it computed: the rest is still unknown.
   const auto counted =
       SourcesOf(Between(Prompt(0), Prompt(1000) + "# TYPE sglang:uncached_prompt_tokens_histogram histogram\n"
-                                                "sglang:uncached_prompt_tokens_histogram_sum 700.0\n"));
+                                                  "sglang:uncached_prompt_tokens_histogram_sum 700.0\n"));
   CHECK(counted.computed == 700);
   CHECK(counted.not_attributed == 300);
   // Declared and without a child: nothing was cached, which is a count.

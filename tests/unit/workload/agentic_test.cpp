@@ -98,7 +98,8 @@ TEST_CASE("a start position begins after a primer with the context before it", "
 
 TEST_CASE("repeats with other markers share nothing, sessions with local ids neither", "[D1]") {
   Files files(std::string(kSession) + "\n" + kSession);
-  const auto one = OpenAgentic(files.path, {{"marker", "job/1"}}), two = OpenAgentic(files.path, {{"marker", "job/2"}});
+  const auto one = OpenAgentic(files.path, {{"marker", "job/1"}}),
+             two = OpenAgentic(files.path, {{"marker", "job/2"}});
   CHECK(one->Open(0).turns[0].prompt[0].key != two->Open(0).turns[0].prompt[0].key);
   CHECK(one->Open(0).turns[0].prompt[0].key != one->Open(1).turns[0].prompt[0].key);
   CHECK(one->Open(0).turns[0].prompt[0] ==
