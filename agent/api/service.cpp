@@ -170,9 +170,10 @@ Status AgentService::StartOne(const v1::StartProcessRequest& request, v1::StartP
 
 Status AgentService::MakeDirectories(ActiveRun& run, const v1::ProcessSpec& spec) {
   const AgentConfig& config = runs_->config();
-  auto make = [&](const std::string& base, const std::string& relative) {
+  auto make = [&](const std::string& base, const std::string& relative, bool emptied = false) {
     Record ask("directory");
     ask.Add("base", base).Add("path", relative);
+    if (emptied) ask.Add("emptied", 1);
     if (runs_->uid()) ask.Add("uid", *runs_->uid());
     if (runs_->gid()) ask.Add("gid", *runs_->gid());
     return run.Ask(ask).status();
@@ -186,7 +187,7 @@ Status AgentService::MakeDirectories(ActiveRun& run, const v1::ProcessSpec& spec
   for (const v1::Directory& directory : spec.directories()) {
     const std::string& path = directory.path();
     if (!absl::StartsWith(path, "/")) {
-      POOLMARK_RETURN_IF_ERROR(make(work, path));
+      POOLMARK_RETURN_IF_ERROR(make(work, path, directory.emptied()));
       continue;
     }
     std::string base;
@@ -200,7 +201,7 @@ Status AgentService::MakeDirectories(ActiveRun& run, const v1::ProcessSpec& spec
           absl::StrCat("directory '", path, "' lies below no place that this machine offers"),
           absl::StrCat("add below 'directories:' the line \"  - ", path.substr(0, path.rfind('/')), "\"")});
     }
-    POOLMARK_RETURN_IF_ERROR(make(base, path.substr(base.size() + 1)));
+    POOLMARK_RETURN_IF_ERROR(make(base, path.substr(base.size() + 1), directory.emptied()));
   }
   return absl::OkStatus();
 }

@@ -119,7 +119,7 @@ namespace {
 
 // Why a bound socket can be reached from where it must not; empty when it cannot.
 std::string Exposure(const Socket& socket, bool loopback_only,
-                     const std::vector<std::string>& public_addresses, bool dual_stack) {
+                     const std::vector<std::string>& public_addresses, bool dual_stack, bool internet) {
   if (socket.local.IsLoopback()) return "";
   if (loopback_only) {
     return socket.local.IsWildcard() ? "bound to every address, the pool lives on the loopback interface"
@@ -127,6 +127,8 @@ std::string Exposure(const Socket& socket, bool loopback_only,
   }
   if (socket.local.IsPublic()) return "bound to a public address";
   if (!socket.local.IsWildcard()) return "";
+  if (internet)
+    return "bound to every address of a machine that the internet reaches (public: true in the pool file)";
   for (const std::string& text : public_addresses) {
     const auto address = IpAddress::Parse(text);
     if (address && (address->v6 == socket.local.v6 || (socket.local.v6 && dual_stack))) {
@@ -183,7 +185,8 @@ Finding CheckPublicPorts(const v1::CheckPlan& plan, const CheckContext& context)
       AddLine(&finding.evidence, absl::StrCat(text, ": the TLS relay of the store"));
       continue;
     }
-    const std::string why = Exposure(socket, plan.loopback_only(), public_addresses, dual_stack);
+    const std::string why =
+        Exposure(socket, plan.loopback_only(), public_addresses, dual_stack, plan.internet());
     AddLine(&finding.evidence, why.empty() ? text : absl::StrCat(text, ": ", why));
     if (!why.empty())
       exposed.push_back(
@@ -193,10 +196,10 @@ Finding CheckPublicPorts(const v1::CheckPlan& plan, const CheckContext& context)
                                  ? "this machine has no public address"
                                  : absl::StrCat("public addresses: ", Shorten(public_addresses)));
   if (exposed.empty()) {
-    finding.observed =
-        absl::StrCat(of_pool == 0 ? "no port of the pool is bound yet"
-                                  : absl::StrCat(of_pool, " sockets of the pool, none reachable"),
-                     public_addresses.empty() ? "; no public address on this machine" : "");
+    finding.observed = absl::StrCat(
+        of_pool == 0 ? "no port of the pool is bound yet"
+                     : absl::StrCat(of_pool, " sockets of the pool, none reachable"),
+        public_addresses.empty() && !plan.internet() ? "; no public address on this machine" : "");
     return finding;
   }
   finding.outcome = v1::OUTCOME_FAIL;

@@ -55,37 +55,54 @@ Finding CheckMemlock(const v1::CheckPlan& plan, const CheckContext& context) {
   return finding;
 }
 
-Finding CheckDiskSpace(const v1::CheckPlan& plan, const CheckContext& context) {
-  const std::string asked = plan.disk_path().empty() ? context.facts.work_dir : plan.disk_path();
-  const uint64_t wanted = plan.disk_tier_bytes() + kForFiles;
-  Finding finding;
-  finding.expected =
-      absl::StrCat(FormatBytes(wanted), " free below ", asked, " (disk tiers ",
-                   FormatBytes(plan.disk_tier_bytes()), ", files of the job ", FormatBytes(kForFiles), ")");
+namespace {
+
+// Adds to `finding` what is to be said of one place.
+void LookAtPlace(const std::string& asked, uint64_t tiers, uint64_t files, Finding* finding) {
+  const auto join = [](std::string* text, const std::string& more) {
+    absl::StrAppend(text, text->empty() ? "" : "; ", more);
+  };
+  join(&finding->expected,
+       absl::StrCat(FormatBytes(tiers + files), " free below ", asked, " (disk tiers ", FormatBytes(tiers),
+                    files > 0 ? absl::StrCat(", files of the job ", FormatBytes(files)) : "", ")"));
   const std::string path = Existing(asked);
   struct statvfs volume {};
   struct statfs kind {};
   if (::statvfs(path.c_str(), &volume) != 0 || ::statfs(path.c_str(), &kind) != 0) {
-    finding.outcome = v1::OUTCOME_FAIL;
-    finding.observed = absl::StrCat(path, ": ", std::strerror(errno));
-    finding.hint = "give a directory of this machine as 'disk' in the pool file";
-    return finding;
+    finding->outcome = v1::OUTCOME_FAIL;
+    join(&finding->observed, absl::StrCat(path, ": ", std::strerror(errno)));
+    finding->hint = "give a directory of this machine as 'disk' in the pool file";
+    return;
   }
   const uint64_t free_bytes = static_cast<uint64_t>(volume.f_bavail) * volume.f_frsize;
-  finding.observed = absl::StrCat(FormatBytes(free_bytes), " free at ", path);
-  finding.evidence =
-      absl::StrCat("blocks ", volume.f_bavail, " of ", volume.f_frsize, " bytes, inodes ", volume.f_favail);
-  if (free_bytes < wanted) {
-    finding.outcome = v1::OUTCOME_FAIL;
-    finding.hint = "free space, lower the disk tier, or name another directory as 'disk' in the pool file";
+  join(&finding->observed, absl::StrCat(FormatBytes(free_bytes), " free at ", path));
+  join(&finding->evidence,
+       absl::StrCat("blocks ", volume.f_bavail, " of ", volume.f_frsize, " bytes, inodes ", volume.f_favail));
+  if (free_bytes < tiers + files) {
+    finding->outcome = v1::OUTCOME_FAIL;
+    finding->hint = "free space, lower the disk tier, or name another directory as 'disk' in the pool file";
   } else if (::access(path.c_str(), W_OK) != 0) {
-    finding.outcome = v1::OUTCOME_FAIL;
-    absl::StrAppend(&finding.observed, ", not writable for this agent (", std::strerror(errno), ")");
-    finding.hint = "let the agent's user write there";
-  } else if (kind.f_type == 0x01021994 && plan.disk_tier_bytes() > 0) {  // TMPFS_MAGIC
-    finding.outcome = v1::OUTCOME_NOTE;
-    absl::StrAppend(&finding.observed, "; it is a tmpfs: memory, not a drive");
+    finding->outcome = v1::OUTCOME_FAIL;
+    absl::StrAppend(&finding->observed, ", not writable for this agent (", std::strerror(errno), ")");
+    finding->hint = "let the agent's user write there";
+  } else if (kind.f_type == 0x01021994 && tiers > 0) {  // TMPFS_MAGIC
+    if (finding->outcome != v1::OUTCOME_FAIL) finding->outcome = v1::OUTCOME_NOTE;
+    absl::StrAppend(&finding->observed, ", a tmpfs: memory, not a drive");
   }
+}
+
+}  // namespace
+
+Finding CheckDiskSpace(const v1::CheckPlan& plan, const CheckContext& context) {
+  Finding finding;
+  const std::string& work = context.facts.work_dir;
+  if (plan.disk_path().empty() || plan.disk_path() == work) {
+    LookAtPlace(work, plan.disk_tier_bytes(), kForFiles, &finding);
+  } else {
+    LookAtPlace(plan.disk_path(), plan.disk_tier_bytes(), 0, &finding);
+    LookAtPlace(work, 0, kForFiles, &finding);
+  }
+  for (const v1::DiskPlace& place : plan.disk_places()) LookAtPlace(place.path(), place.bytes(), 0, &finding);
   return finding;
 }
 

@@ -244,6 +244,12 @@ Fault Guard::MakeDirectories(const Record& request) {
     std::vector<std::string> missing;
     Fault fault = MissingParts(base, path, &missing);
     if (!fault.ok()) return fault;
+    if (missing.empty()) {
+      fault = CheckExisting(base + "/" + path, request.Has("emptied"));
+      if (!fault.ok()) return fault;
+      fault = MissingParts(base, path, &missing);
+      if (!fault.ok()) return fault;
+    }
     std::vector<Record> intents;
     std::vector<uint64_t> numbers;
     for (const std::string& part : missing) {
@@ -261,6 +267,26 @@ Fault Guard::MakeDirectories(const Record& request) {
     }
   }
   return {};
+}
+
+Fault Guard::CheckExisting(const std::string& path, bool emptied) {
+  for (const auto& [number, item] : run_.state().items) {
+    if (item.kind != "directory" || item.name != path || !item.owed()) continue;
+    if (!emptied || !item.made.Has("inode")) return {};
+    const MadeDirectory made{item.made.Unsigned("device").value_or(0),
+                             item.made.Unsigned("inode").value_or(0)};
+    const RemovedTree removed = RemoveDirectory(path, made);
+    if (!removed.left.empty()) return Fault("not_emptied", removed.left);
+    run_.Note(Record("gone").Add("n", number).Add("state", "gone").Add("proof", "emptied for a new start"));
+    return {};
+  }
+  // Below the work directory everything is this run's, made by the guard or by a process of its own.
+  if (!options_.work_name.empty() && path.starts_with(options_.work_base + "/" + options_.work_name + "/"))
+    return {};
+  return Fault("exists",
+               "directory '" + path +
+                   "' exists already and is not of this run: what lies in it would be taken for the "
+                   "run's own KV, and would stay after it");
 }
 
 Fault Guard::ClaimFiles(const Record& request) {

@@ -52,6 +52,8 @@ class Guard {
   Fault RaiseEpoch(uint64_t epoch);
   Fault Renew(const Record& request);
   Fault MakeDirectories(const Record& request);
+  // One that is there already must be this run's; `emptied`: it is removed, to be made anew.
+  Fault CheckExisting(const std::string& path, bool emptied);
   Fault ClaimFiles(const Record& request);
   void Describe(Record* ok) const;
   void ArmTimer();

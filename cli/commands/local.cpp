@@ -42,12 +42,16 @@ int WriteExamples(const std::string& directory, bool force, Format format) {
   return kExitOk;
 }
 
-// Records as they stand, a line each; for kJson one array of them, whose lines are checked.
+// Records as they stand, a line each, on a terminal without what would steer it; for kJson one array of them,
+// whose lines are checked.
 int Cat(const std::vector<std::string>& paths, Format format) {
   const bool array = format == Format::kJson;
   std::string pending = array ? "[" : "";
   bool any = false;
   constexpr size_t kFlushBytes = 1u << 16;
+  const auto shown = [terminal = StdoutIsTerminal()](const std::string& text) {
+    return terminal ? Printable(text, true) : text;
+  };
   for (const std::string& path : paths) {
     auto reader = LineReader::Open(path);
     if (!reader.ok()) return Fail(reader.status(), format);
@@ -55,7 +59,7 @@ int Cat(const std::vector<std::string>& paths, Format format) {
     for (;;) {
       auto more = (*reader)->Next(&line);
       if (!more.ok() || !*more) {
-        WriteOut(pending);
+        WriteOut(shown(pending));
         pending.clear();
         if (!more.ok()) return Fail(more.status(), format);
         break;
@@ -63,7 +67,7 @@ int Cat(const std::vector<std::string>& paths, Format format) {
       if (array && line.empty()) continue;
       if (array) {
         if (auto record = ParseJson(line); !record.ok()) {
-          WriteOut(pending);
+          WriteOut(shown(pending));
           return Fail(InvalidInput(absl::StrCat(path, ":", (*reader)->line_number()), "is no record in JSON",
                                    "leave -o json away to see the file as it is"),
                       format);
@@ -75,7 +79,7 @@ int Cat(const std::vector<std::string>& paths, Format format) {
         pending += line + '\n';
       }
       if (pending.size() >= kFlushBytes) {
-        WriteOut(pending);
+        WriteOut(shown(pending));
         pending.clear();
       }
     }

@@ -31,6 +31,12 @@ CLI::Validator NotEmpty() {
       "");
 }
 
+CLI::Option* AddOutput(CLI::App* command, std::string* output) {
+  return command->add_option("--output,-o", *output, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+}
+
 void AddRun(CLI::App& quality, int& exit_code) {
   auto args = std::make_shared<QualityRunArguments>();
   QualityRunArguments& a = *args;
@@ -84,18 +90,13 @@ void AddRun(CLI::App& quality, int& exit_code) {
   run->add_option("--progress", a.progress, "text (stderr), or json: a line per event on stdout")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
+  AddOutput(run, &a.output)->excludes("--progress");
   run->add_option("--settle", a.settle, "Wait before counters are read at each end of a pass")
       ->capture_default_str();
   run->add_option("--timeout", a.timeout, "Longest time of a request")->capture_default_str();
   run->add_option("--api-key-file", a.api_key_file, "File with the engines' key (default: OPENAI_API_KEY)");
   run->add_flag("--resume", a.resume, "Keep passes that are already finished with the same URL");
   run->callback([args, &exit_code] { exit_code = RunQualityRun(*args); });
-}
-
-void AddOutput(CLI::App* command, std::string* output) {
-  command->add_option("--output,-o", *output, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
 }
 
 void AddAnalyze(CLI::App& quality, int& exit_code) {

@@ -25,6 +25,7 @@ struct QualityRunArguments {
   std::string dataset_file;
   std::string tokenizer, tokenize_url;
   std::string progress = "text";
+  std::string output = "text";
   std::string settle = "2s";
   std::string timeout = "10m";
   std::string api_key_file;

@@ -109,6 +109,18 @@ std::string ProgressText(const quality::RunProgress& p) {
              : std::string());
 }
 
+// The result for programs.
+int ReportJson(const quality::RunReport& report, const std::string& out) {
+  const auto text = DumpJson(Json{{"directory", ValidUtf8(out)},
+                                  {"kept", report.kept},
+                                  {"saved", report.saved},
+                                  {"failed_stores", report.failed_stores},
+                                  {"failed_questions", report.failed_questions},
+                                  {"interrupted", report.interrupted}});
+  if (text.ok()) ShowOut(*text + "\n");
+  return report.interrupted ? 130 : 0;
+}
+
 // The result for people.
 int Report(const quality::RunReport& report, const std::string& out) {
   for (const std::string& label : report.kept) ShowOut(absl::StrCat("kept ", Printable(label), "\n"));
@@ -152,8 +164,9 @@ int RunQualityRun(const QualityRunArguments& arguments) {
       options.ok() ? quality::RunArms(*options, context) : Result<quality::RunReport>(options.status());
   if (!report.ok()) {
     if (events) events->Say("error", std::string(report.status().message()));
-    return Refuse(report.status(), arguments.progress);
+    return Refuse(report.status(), events ? arguments.progress : arguments.output);
   }
+  if (!events && arguments.output == "json") return ReportJson(*report, arguments.out);
   if (!events) return Report(*report, arguments.out);
   events->Say("end", absl::StrCat(report->saved.size(), " passes saved, ", report->failed_questions,
                                   " questions and ", report->failed_stores, " store requests failed"));

@@ -25,15 +25,6 @@ inline CLI::Validator PlainNumber() {
       "");
 }
 
-// Every option of `app` and its commands that is a whole number is read as PlainNumber.
-inline void ReadWholeNumbersPlainly(CLI::App& app) {
-  for (CLI::Option* option : app.get_options()) {
-    const std::string type = option->get_type_name();
-    if (type.starts_with("INT") || type.starts_with("UINT")) option->check(PlainNumber());
-  }
-  for (CLI::App* command : app.get_subcommands({})) ReadWholeNumbersPlainly(*command);
-}
-
 // Digits only, from `least` to 2^63 - 1.
 inline CLI::Validator WholeNumber(int64_t least = 0) {
   return CLI::Validator(
@@ -47,6 +38,17 @@ inline CLI::Validator WholeNumber(int64_t least = 0) {
                             std::numeric_limits<int64_t>::max(), ", is ", text.empty() ? "empty" : text);
       },
       "");
+}
+
+// Every option of `app` and its commands that is a whole number is read as PlainNumber, what cannot be below
+// 0 as WholeNumber.
+inline void ReadWholeNumbersPlainly(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.starts_with("INT")) option->check(PlainNumber());
+    if (type.starts_with("UINT")) option->check(WholeNumber());
+  }
+  for (CLI::App* command : app.get_subcommands({})) ReadWholeNumbersPlainly(*command);
 }
 
 }  // namespace poolmark::cli

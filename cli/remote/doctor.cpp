@@ -123,7 +123,7 @@ int RunVersion(const RemoteOptions& options, bool client_only) {
     }
     if (!status.ok()) {
       // Without a login there is no controller to ask; that is no failure of `version`.
-      if (status.code() != absl::StatusCode::kNotFound) code = Fail(status, format);
+      if (!HasNoLogin(options)) code = Fail(status, format);
       json["controller"] = nullptr;
     }
   }
@@ -134,13 +134,11 @@ int RunVersion(const RemoteOptions& options, bool client_only) {
 int RunDoctor(const RemoteOptions& options) {
   const Format format = options.format();
   std::vector<Finding> findings;
-  auto store = rpc::ContextStore::Load(rpc::ContextStore::DefaultDir());
-  auto context = store.ok() ? store->Find(options.context) : Result<rpc::CliContext>(store.status());
+  const auto context = ContextOf(options);
   if (!context.ok()) {
     Error error = ErrorOf(context.status());
     findings.push_back({"context", false, error.message, error.hint});
   } else {
-    if (!options.controller.empty()) context->controller = options.controller;
     findings.push_back(
         {"context", true, absl::StrCat(context->name, " of ", rpc::ContextStore::DefaultDir()), ""});
     findings.push_back(CheckKey(*context));

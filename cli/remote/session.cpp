@@ -18,14 +18,25 @@ std::string FromEnvironment(const std::string& given, const char* name) {
 
 }  // namespace
 
+Result<rpc::CliContext> ContextOf(const RemoteOptions& options) {
+  POOLMARK_ASSIGN_OR_RETURN(auto store, rpc::ContextStore::Load(rpc::ContextStore::DefaultDir()));
+  POOLMARK_ASSIGN_OR_RETURN(rpc::CliContext context,
+                            store.Find(FromEnvironment(options.context, "POOLMARK_CONTEXT")));
+  const std::string address = FromEnvironment(options.controller, "POOLMARK_CONTROLLER");
+  if (!address.empty()) context.controller = address;
+  return context;
+}
+
+bool HasNoLogin(const RemoteOptions& options) {
+  if (!FromEnvironment(options.context, "POOLMARK_CONTEXT").empty()) return false;
+  const auto store = rpc::ContextStore::Load(rpc::ContextStore::DefaultDir());
+  return store.ok() && store->All().empty();
+}
+
 Result<std::unique_ptr<Session>> Session::Open(const RemoteOptions& options) {
   std::unique_ptr<Session> session(new Session());
   session->format_ = options.format();
-  POOLMARK_ASSIGN_OR_RETURN(auto store, rpc::ContextStore::Load(rpc::ContextStore::DefaultDir()));
-  POOLMARK_ASSIGN_OR_RETURN(session->context_,
-                            store.Find(FromEnvironment(options.context, "POOLMARK_CONTEXT")));
-  std::string address = FromEnvironment(options.controller, "POOLMARK_CONTROLLER");
-  if (!address.empty()) session->context_.controller = address;
+  POOLMARK_ASSIGN_OR_RETURN(session->context_, ContextOf(options));
   POOLMARK_ASSIGN_OR_RETURN(session->channel_, rpc::MakeChannel({session->context_.controller,
                                                                  rpc::ServerName(rpc::Role::kController, ""),
                                                                  session->context_.identity_dir}));

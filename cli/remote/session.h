@@ -20,6 +20,11 @@ struct RemoteOptions {
   Format format() const { return FormatOf(output); }
 };
 
+// The cluster that is meant, with the address to use.
+Result<rpc::CliContext> ContextOf(const RemoteOptions& options);
+// Nobody has logged in here, and no cluster is named.
+bool HasNoLogin(const RemoteOptions& options);
+
 class Session {
  public:
   // Loads the context and renews its certificate when two thirds of its life have passed. Does not wait for

@@ -155,6 +155,11 @@ Status AppendFile(const std::string& path, std::string_view content, bool sync, 
 }
 
 Status RenameDurably(const std::string& from, const std::string& to) {
+  // A device, a pipe or a socket would be gone for all of the machine ("--out /dev/null" as root).
+  struct stat there {};
+  if (stat(to.c_str(), &there) == 0 && (S_ISCHR(there.st_mode) || S_ISBLK(there.st_mode) ||
+                                        S_ISFIFO(there.st_mode) || S_ISSOCK(there.st_mode)))
+    return InvalidInput(to, "is no regular file and is not replaced", "name a file, or leave the option out");
   if (rename(from.c_str(), to.c_str()) != 0)
     return FromErrno(to, absl::StrCat("renaming '", from, "' into place"), errno);
   return SyncDirectory(DirName(to));

@@ -262,6 +262,9 @@ void ReadPlaces(Map* map, ProcessTemplate* process, std::vector<FilledText>* tex
         if (!IsAbsolute(process->disk_path) && !absl::StartsWith(process->disk_path, "${"))
           path->Fail(absl::StrCat("'", process->disk_path, "' is no absolute path"),
                      "write for example /mnt/kv/${run}");
+        else if (!absl::StrContains(process->disk_path, "${run}"))
+          path->Fail(absl::StrCat("'", process->disk_path, "' is one directory for all jobs"),
+                     "a tier begins empty and is deleted at tear-down: write for example /mnt/kv/${run}");
       }
       inner.Finish();
     }

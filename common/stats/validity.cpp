@@ -212,8 +212,8 @@ PathJudgement JudgePath(const PathEvidence& path) {
   if (expected <= 0) return {PathVerdict::kIdle, pair + "no KV moved"};
   if (!on.has_value()) {
     // Nobody read the intended path; the bytes may still have been seen on the other.
-    if (rdma && off.has_value() && *off >= kRightShare * expected)
-      return {PathVerdict::kWrong, pair + "intended rdma, " + Bytes(expected) + " of KV, " +
+    if (off.has_value() && *off >= kRightShare * expected)
+      return {PathVerdict::kWrong, pair + "intended " + path.intended + ", " + Bytes(expected) + " of KV, " +
                                        Shown(path.rdma_bytes) + " over RDMA, " + Shown(path.tcp_bytes) +
                                        " over TCP"};
     return {PathVerdict::kNotMeasured, pair + path.intended + " bytes not measured: " + on.reason()};

@@ -250,6 +250,7 @@ class StackPlanner {
         v1::Directory* made = spec.add_directories();
         made->set_path(*directory);
         made->set_quota_bytes(BytesOf(instance.id, "storage"));
+        made->set_emptied(true);
       } else if (!directory.ok()) {
         refusals_->push_back(ErrorOf(directory.status()));
       }

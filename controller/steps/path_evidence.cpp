@@ -1,6 +1,9 @@
 #include "controller/steps/path_evidence.h"
 
 #include <algorithm>
+#include <set>
+
+#include "controller/stacks/rdma.h"
 
 namespace poolmark::controller {
 namespace {
@@ -12,8 +15,13 @@ results::PathBytes ByAddress(const JobRun& run, const std::string& machine,
                            NotMeasured{"no counters of the network device that carries the pool's address"}};
   for (const spec::MachineSpec& spec : run.job->pool.machines) {
     if (spec.name != machine) continue;
-    for (const std::string& device : spec.rdma_devices) {
-      auto found = sent.find("rdma:" + device.substr(0, device.find(':')));
+    const auto facts = run.facts.find(machine);
+    std::set<std::string> cards;  // their ports are counted together
+    for (const std::string& device :
+         PoolDevices(spec.rdma_devices, facts == run.facts.end() ? v1::Facts() : facts->second))
+      cards.insert(device.substr(0, device.find(':')));
+    for (const std::string& card : cards) {
+      auto found = sent.find("rdma:" + card);
       if (found != sent.end()) bytes.rdma = bytes.rdma.value_or(0) + found->second;
     }
   }

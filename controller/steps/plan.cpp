@@ -250,6 +250,13 @@ class Planner {
     wanted->insert({absl::StrCat("file ", files.tokenizer), absl::StrCat("file ", files.config)});
   }
 
+  // Where the tier of a process with a path of its own lies; "": on the machine's disk, or it has none.
+  static std::string OwnPlace(const PoolMachine& machine, const PlannedProcess& process) {
+    if (process.spec.directories().empty()) return "";
+    const std::string& path = process.spec.directories(0).path();
+    return absl::StartsWith(path, machine.disk_dir + "/") ? "" : path;
+  }
+
   void MakeChecks(Plan* plan) {
     bool loopback = std::all_of(machines_.begin(), machines_.end(), [](const PoolMachine& m) {
       return m.address.rfind("127.", 0) == 0 || m.address == "::1" || m.address == "localhost";
@@ -262,6 +269,7 @@ class Planner {
       const bool rdma = rdma_machines.contains(machine.name);
       for (const StackPlan& stack : plan->stacks) {
         uint64_t host = 0, disk = 0;
+        std::map<std::string, uint64_t> places;
         for (const PlannedProcess& process : stack.processes) {
           if (process.machine != machine.name || process.attached) continue;
           ports.insert(process.spec.ports().begin(), process.spec.ports().end());
@@ -272,11 +280,20 @@ class Planner {
             executables.insert(process.spec.executable());
           if (!process.spec.image().empty()) AddContainer(process.spec, &executables);
           host += process.host_tier_bytes;
-          disk += process.disk_tier_bytes;
+          if (const std::string own = OwnPlace(machine, process); own.empty()) {
+            disk += process.disk_tier_bytes;
+          } else {
+            places[own] += process.disk_tier_bytes;
+          }
           if (process.spec.gpus_size() > 0) check.set_need_gpus(true);
         }
         check.set_host_tier_bytes(std::max(check.host_tier_bytes(), host));
         check.set_disk_tier_bytes(std::max(check.disk_tier_bytes(), disk));
+        for (const auto& [path, bytes] : places) {
+          v1::DiskPlace* place = check.add_disk_places();
+          place->set_path(path);
+          place->set_bytes(bytes);
+        }
       }
       const bool measured = std::any_of(
           plan->line_pairs.begin(), plan->line_pairs.end(),
@@ -294,7 +311,8 @@ class Planner {
       for (const std::string& name : tools) check.add_tools(name);
       check.set_disk_path(machine.spec.disk);
       if (rdma) {
-        for (const std::string& device : machine.spec.rdma_devices) check.add_rdma_devices(device);
+        for (const std::string& device : PoolDevices(machine.spec.rdma_devices, machine.facts->facts))
+          check.add_rdma_devices(device);
         if (!loopback) PlanRdmaChecks(machine, rdma_machines, &plan->rdma_checks[machine.name]);
       }
       if (machine.facts->facts.gpus_size() > 0) {
@@ -305,6 +323,7 @@ class Planner {
       }
       check.add_net_addresses(machine.address);
       check.set_loopback_only(loopback);
+      check.set_internet(machine.spec.is_public);
       for (const PoolMachine& other : machines_) {
         if (other.name != machine.name) check.add_peers(other.address);
       }

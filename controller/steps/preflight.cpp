@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/stacks/rdma.h"
 #include "controller/steps/evidence_json.h"
 #include "controller/steps/line_rate.h"
 #include "controller/steps/pool_checks.h"
@@ -115,7 +116,7 @@ MachineView ViewOf(const JobRun& run, const std::string& name) {
   }
   for (const spec::MachineSpec& spec : run.job->pool.machines) {
     if (spec.name != name) continue;
-    if (run.plan->rdma_checks.contains(name)) view.rdma_devices = spec.rdma_devices;
+    if (run.plan->rdma_checks.contains(name)) view.rdma_devices = PoolDevices(spec.rdma_devices, view.facts);
     view.has_engines = !(spec.gpus && *spec.gpus == 0);
   }
   for (const StackPlan& stack : run.plan->stacks) {

@@ -193,6 +193,44 @@ TEST_CASE("a directory that was there before is not ours to make or to delete", 
   CHECK_FALSE(FileExists(base + "/shared/run"));
 }
 
+TEST_CASE("a directory that was there before is no disk tier", "[C26][M22][live]") {
+  GuardFixture fixture;
+  const std::string base = fixture.dir("nvme");
+  REQUIRE(MakeDirs(base + "/kv").ok());
+  REQUIRE(AtomicWriteFile(base + "/kv/strangers", "x").ok());
+  const auto ask = [&](const char* path) {
+    return fixture.client().Ask(Record("directory").Add("epoch", 3).Add("base", base).Add("path", path));
+  };
+  const auto refused = ask("kv");
+  REQUIRE_FALSE(refused.ok());
+  CHECK(ErrorOf(refused.status()).code == "exists");
+  // This run's own is asked for again when its process is started again.
+  REQUIRE(ask("own").ok());
+  REQUIRE(ask("own").ok());
+  CHECK(GuardFixture::Clean(fixture.TearDown()));
+  CHECK(FileExists(base + "/kv/strangers"));
+  CHECK_FALSE(FileExists(base + "/own"));
+}
+
+TEST_CASE("a tier whose process is started again begins empty", "[C26][M22][live]") {
+  GuardFixture fixture;
+  const std::string base = fixture.dir("nvme");
+  REQUIRE(MakeDirs(base).ok());
+  const Record tier =
+      Record("directory").Add("epoch", 3).Add("base", base).Add("path", "kv").Add("emptied", 1);
+  fixture.Must(tier);
+  REQUIRE(MakeDirs(base + "/kv/deep").ok());
+  REQUIRE(AtomicWriteFile(base + "/kv/deep/block", "x").ok());
+  fixture.Must(tier);
+  CHECK(ListDir(base + "/kv")->empty());
+  REQUIRE(AtomicWriteFile(base + "/kv/block", "x").ok());
+  // Without the word it is left as it is: what a process goes on with.
+  fixture.Must(Record("directory").Add("epoch", 3).Add("base", base).Add("path", "kv"));
+  CHECK(FileExists(base + "/kv/block"));
+  CHECK(GuardFixture::Clean(fixture.TearDown()));
+  CHECK_FALSE(FileExists(base + "/kv"));
+}
+
 TEST_CASE("a directory that was swapped for another is left and told", "[C26][live]") {
   GuardFixture fixture;
   std::string base = fixture.dir("nvme");

@@ -21,6 +21,14 @@ TEST_CASE("a file is replaced whole or not at all", "[K3]") {
   CHECK(*ReadFile(dir / "a.json") == "two");
   CHECK_FALSE(FileExists(dir / "a.json.tmp"));
   CHECK_FALSE(AtomicWriteFile(dir / "missing/a.json", "x").ok());
+  // Renamed over it, a device would be a plain file for all of the machine.
+  const std::string pipe = dir / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_FALSE(AtomicWriteFile(pipe, "x").ok());
+  struct stat there {};
+  REQUIRE(stat(pipe.c_str(), &there) == 0);
+  CHECK(S_ISFIFO(there.st_mode));
+  CHECK_FALSE(FileExists(pipe + ".tmp"));
 }
 
 TEST_CASE("only regular files of bounded size are read") {

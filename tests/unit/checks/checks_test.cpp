@@ -294,6 +294,15 @@ TEST_CASE("disk_space: room for tiers and files", "[C5]") {
   machine.plan.set_disk_path(dir / "not/yet/there");
   result = machine.Run("disk_space");
   CHECK(Has(result.observed(), dir.path()));  // the nearest directory that exists
+  // The job's own files lie in the work directory, and tiers with a path of their own somewhere else again.
+  CHECK(Has(result.expected(), "files of the job"));
+  CHECK(Has(result.expected(), "below " + machine.context.facts.work_dir));
+  v1::DiskPlace* place = machine.plan.add_disk_places();
+  place->set_path(dir / "shared");
+  place->set_bytes(1ull << 60);
+  result = machine.Run("disk_space");
+  CHECK(result.outcome() == v1::OUTCOME_FAIL);
+  CHECK(Has(result.expected(), "below " + dir.path() + "/shared"));
 }
 
 TEST_CASE("tools, executables and secrets are named when missing") {
@@ -375,6 +384,12 @@ TEST_CASE("public_ports goes by sockets and owners, IPv4 and IPv6, side channels
   machine.plan.add_ports(8000);
   machine.context.job_pids = [] { return std::set<int>{900, 901, 902}; };
   CHECK(machine.Run("public_ports").outcome() == v1::OUTCOME_PASS);  // still no public address
+  // Behind a translated address nothing here shows that the internet reaches it; the pool file says so.
+  machine.plan.set_internet(true);
+  result = machine.Run("public_ports");
+  CHECK(result.outcome() == v1::OUTCOME_FAIL);
+  CHECK(Has(result.observed(), "public: true in the pool file"));
+  machine.plan.set_internet(false);
   machine.Addresses({{"ens1np0", {"10.0.0.1"}}, {"eno1", {"8.8.8.8"}}});
   result = machine.Run("public_ports");
   CHECK(result.outcome() == v1::OUTCOME_FAIL);

@@ -126,6 +126,8 @@ TEST_CASE("every RDMA card is a network of its own, tried end to end by its own 
   CHECK(names(cards[1].net_addresses()) == Names{"192.168.0.2"});
   CHECK(names(cards[1].peers()) == Names{"192.168.1.1"});
   CHECK(names(plan->checks.at("n1").rdma_devices()) == Names{"mlx5_1:1", "mlx5_0"});
+  // Nothing is named: those that were active when the job was planned must be active at preflight.
+  CHECK(names(plan->checks.at("n0").rdma_devices()) == Names{"mlx5_0", "mlx5_1"});
   CHECK_FALSE(plan->rdma_checks.contains("n2"));  // it has no part in moving KV
   CHECK(plan->checks.at("n2").rdma_devices().empty());
   c.machines[1].facts.mutable_nics(1)->clear_addresses();

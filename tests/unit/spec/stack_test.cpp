@@ -77,6 +77,8 @@ TEST_CASE("what an agent would refuse is an error of the stack file, with its pl
       {"empty: canary", "empty: canary, devices: [infiniband]", "devices[0]: 'infiniband' is no device"},
       {"empty: canary", "empty: canary, mounts: [/a]", "mounts[0]: '/a' is no mount"},
       {"empty: canary", "empty: canary, disk: {name: kv, path: rel/x}", "'rel/x' is no absolute path"},
+      {"empty: canary", "empty: canary, disk: {name: kv, path: /mnt/kv}",
+       "'/mnt/kv' is one directory for all jobs"},
       {"empty: canary", "empty: canary, compatible: \"~1\"", "'~1' is no range of versions"},
       {"empty: canary", "empty: canary, compatible: \">=0.22, \"", "is no range of versions"},
       {"empty: canary", "empty: canary, kv: {colour: red}", "'colour' is no part of the KV format"},

@@ -92,6 +92,11 @@ TEST_CASE("I4: 80 % on the intended path is right, 10 to 80 % mixed, less is wro
   CHECK(Reasons(evidence) == std::vector{Reason::kWrongPath});
   CHECK_THAT(Judge(evidence).reasons.at(0).detail,
              Catch::Contains("1.00 GB of KV") && Catch::Contains("1.10 GB over TCP"));
+  // The intended path was not read, and the bytes were seen on the other: wrong, whichever of the two was
+  // meant.
+  CHECK(JudgePath(Path("rdma", 1e9, NotMeasured{"not read"}, 0.9e9)).verdict == PathVerdict::kWrong);
+  CHECK(JudgePath(Path("tcp", 1e9, 0.9e9, NotMeasured{"not read"})).verdict == PathVerdict::kWrong);
+  CHECK(JudgePath(Path("tcp", 1e9, 0.1e9, NotMeasured{"not read"})).verdict == PathVerdict::kNotMeasured);
   evidence.paths = {Path("rdma", 1e9, NotMeasured{"counter not exposed"}, 0.5e9)};
   CHECK(Judge(evidence).valid());
   CHECK(Judge(evidence).notes.size() == 1);
