@@ -19,6 +19,10 @@ std::string Source(const std::string& relative) {
   return std::string(POOLMARK_SOURCE_DIR) + "/" + relative;
 }
 
+std::string BuiltProgram(const std::string& name) {
+  return std::string(POOLMARK_BIN_DIR) + "/" + name;
+}
+
 std::string Root(const std::string& name) {
   return Source("tests/data/roots/" + name);
 }

@@ -96,7 +96,7 @@ agent::AgentConfig AgentFixture::Config() {
   config.tls_dir = cluster.Identity(rpc::Role::kAgent, "n1");
   config.allow_file = dir / "allow.yaml";
   config.secrets_dir = dir / "secrets";
-  config.guard = std::string(POOLMARK_BIN_DIR) + "/poolmark-guard";
+  config.guard = BuiltProgram("poolmark-guard");
   config.kill_wait = 10s;
   config.exporters_file = exporters_file;
   config.catalogue_dir = Source("deploy/catalogue");
@@ -142,7 +142,7 @@ void AgentFixture::StartProgram() {
   posix_spawn_file_actions_adddup2(&actions, out[1], 1);
   posix_spawn_file_actions_addopen(&actions, 2, (dir / "agent.log").c_str(), O_WRONLY | O_CREAT | O_APPEND,
                                    0600);
-  std::string path = std::string(POOLMARK_BIN_DIR) + "/poolmark-agent";
+  std::string path = BuiltProgram("poolmark-agent");
   std::string file = dir / "agent.yaml";
   char* argv[] = {path.data(), const_cast<char*>("run"), const_cast<char*>("--config"), file.data(), nullptr};
   REQUIRE(posix_spawn(&program, path.c_str(), &actions, nullptr, argv, environ) == 0);

@@ -87,9 +87,8 @@ TEST_CASE("the agent's systemd unit is well formed") {
   }
   TempDir dir;
   std::string unit = *ReadFile(test::Source("deploy/systemd/poolmark-agent.service"));
-  unit = absl::StrReplaceAll(unit,
-                             {{"/usr/bin/poolmark-agent", std::string(POOLMARK_BIN_DIR) + "/poolmark-agent"},
-                              {"Documentation=man:poolmark-agent(8)\n", ""}});
+  unit = absl::StrReplaceAll(unit, {{"/usr/bin/poolmark-agent", test::BuiltProgram("poolmark-agent")},
+                                    {"Documentation=man:poolmark-agent(8)\n", ""}});
   REQUIRE(AtomicWriteFile(dir / "poolmark-agent.service", unit).ok());
   std::string command =
       "systemd-analyze verify --man=no " + (dir / "poolmark-agent.service") + " >" + (dir / "out") + " 2>&1";

@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "common/base/files.h"
+#include "tests/support/shared_data.h"
 
 extern char** environ;  // NOLINT
 
@@ -17,7 +18,7 @@ namespace poolmark::test {
 Program::Program(const std::string& name, const std::vector<std::string>& arguments,
                  const std::map<std::string, std::string>& environment, const std::string& input) {
   REQUIRE(AtomicWriteFile(dir_ / "in", input).ok());
-  const std::string path = std::string(POOLMARK_BIN_DIR) + "/" + name;
+  const std::string path = BuiltProgram(name);
   std::vector<std::string> words = {path};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables;

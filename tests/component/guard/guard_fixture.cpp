@@ -12,6 +12,7 @@
 #include "agent/guard/proc.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
+#include "tests/support/shared_data.h"
 
 namespace poolmark::test {
 
@@ -19,7 +20,7 @@ GuardFixture::GuardFixture(std::function<void(process::GuardStart*)> change) {
   run_dir_ = dir_ / "run";
   REQUIRE(MakeDirs(run_dir_, 0700).ok());
   REQUIRE(MakeDirs(dir_ / "work").ok());
-  start_.program = std::string(POOLMARK_BIN_DIR) + "/poolmark-guard";
+  start_.program = BuiltProgram("poolmark-guard");
   start_.run_directory = run_dir_;
   start_.run = "t-" + RandomHex(6);
   start_.job = "job-1";

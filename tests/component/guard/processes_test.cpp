@@ -12,6 +12,7 @@
 #include "agent/guard/proc.h"
 #include "common/base/files.h"
 #include "tests/component/guard/guard_fixture.h"
+#include "tests/support/shared_data.h"
 
 using namespace poolmark;
 using namespace poolmark::test;
@@ -228,7 +229,7 @@ TEST_CASE("a repeated start has one effect, a late one none", "[live]") {
 }
 
 TEST_CASE("the guard's program stands alone and has no fixed address") {
-  const auto program = ReadFile(std::string(POOLMARK_BIN_DIR) + "/poolmark-guard", 64u << 20);
+  const auto program = ReadFile(BuiltProgram("poolmark-guard"), 64u << 20);
   REQUIRE(program.ok());
   Elf64_Ehdr header;
   REQUIRE(program->size() > sizeof header);

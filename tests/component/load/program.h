@@ -6,12 +6,13 @@
 
 #include "common/base/files.h"
 #include "tests/component/load/process.h"
+#include "tests/support/shared_data.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/token_server.h"
 
 namespace poolmark::load::test {
 
-inline const std::string kProgram = std::string(POOLMARK_BIN_DIR) + "/poolmark";
+inline const std::string kProgram = poolmark::test::BuiltProgram("poolmark");
 
 // Sanitizer lanes build the tests without the program.
 inline bool NoProgram() {

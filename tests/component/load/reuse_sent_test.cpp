@@ -12,6 +12,7 @@
 #include "tests/component/load/fixture.h"
 #include "tests/component/load/program.h"
 #include "tests/component/load/sim_engine.h"
+#include "tests/support/shared_data.h"
 
 namespace poolmark::load::test {
 namespace {
@@ -131,7 +132,7 @@ const Json kLive = {{"answers", "live"}, {"sessions", 4}, {"groups", 4},  {"pref
                     {"turns", 4},        {"input", 64},   {"growth", 32}, {"output", 160}};
 
 bool NoEngine() {
-  return NoProgram() || !FileExists(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim");
+  return NoProgram() || !FileExists(poolmark::test::BuiltProgram("poolmark-sim"));
 }
 
 }  // namespace

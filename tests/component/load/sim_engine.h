@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/component/load/process.h"
+#include "tests/support/shared_data.h"
 #include "tests/support/temp_dir.h"
 
 namespace poolmark::load::test {
@@ -17,7 +18,7 @@ class SimEngine {
  public:
   explicit SimEngine(const std::vector<std::string>& more = {}) {
     std::vector<std::string> argv = {
-        std::string(POOLMARK_BIN_DIR) + "/poolmark-sim", "engine", "--port", "0", "--model", "sim"};
+        poolmark::test::BuiltProgram("poolmark-sim"), "engine", "--port", "0", "--model", "sim"};
     argv.insert(argv.end(), more.begin(), more.end());
     process_ = std::make_unique<poolmark::test::Process>(argv, dir_ / "engine");
     for (int i = 0; i < 3000 && port_.empty(); ++i) {

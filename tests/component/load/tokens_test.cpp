@@ -22,7 +22,7 @@ using poolmark::test::TokenServer;
 }  // namespace
 
 TEST_CASE("quick runs send prompts of exactly the length asked for where an engine counts", "[live]") {
-  if (NoProgram() || !FileExists(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim")) return;
+  if (NoProgram() || !FileExists(poolmark::test::BuiltProgram("poolmark-sim"))) return;
   SimEngine engine;
   for (const char* api : {"chat", "completions"}) {
     for (const char* tokens : {"40", "777"}) {
@@ -144,7 +144,7 @@ TEST_CASE("a server that counts otherwise than was said to be exact is told", "[
 }
 
 TEST_CASE("a plan's results say how its prompts got their lengths", "[live]") {
-  if (NoProgram() || !FileExists(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim")) return;
+  if (NoProgram() || !FileExists(poolmark::test::BuiltProgram("poolmark-sim"))) return;
   SimEngine engine;
   TokenServer server({.tokens = 1});
   const TempDir dir;

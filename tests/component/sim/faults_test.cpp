@@ -12,6 +12,7 @@
 
 #include "common/base/files.h"
 #include "tests/component/sim/sim_process.h"
+#include "tests/support/shared_data.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/waiting.h"
 
@@ -204,12 +205,12 @@ TEST_CASE("bad command lines are refused with the flag", "[live]") {
                                        {"router", "--policy", "magic"},
                                        {"engine", "--spoil-share", "2"},
                                        {}}) {
-    Child child(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim", bad);
+    Child child(BuiltProgram("poolmark-sim"), bad);
     CHECK(child.Wait(5000) == 64);
   }
-  Child no_workers(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim", {"router"});
+  Child no_workers(BuiltProgram("poolmark-sim"), {"router"});
   CHECK(no_workers.Wait(5000) == 1);
-  Child taken(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim", {"engine", "--disk-cache", "1MiB"});
+  Child taken(BuiltProgram("poolmark-sim"), {"engine", "--disk-cache", "1MiB"});
   CHECK(taken.Wait(5000) == 1);
 }
 

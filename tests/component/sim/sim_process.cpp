@@ -17,6 +17,7 @@
 
 #include "agent/sim/resp.h"
 #include "common/base/json.h"
+#include "tests/support/shared_data.h"
 #include "tests/support/waiting.h"
 
 extern char** environ;
@@ -91,8 +92,8 @@ std::optional<int> Child::Wait(int milliseconds) {
 }
 
 Sim::Sim(std::vector<std::string> arguments, std::vector<std::string> environment) {
-  child_ = std::make_unique<Child>(std::string(POOLMARK_BIN_DIR) + "/poolmark-sim", std::move(arguments),
-                                   std::move(environment));
+  child_ =
+      std::make_unique<Child>(BuiltProgram("poolmark-sim"), std::move(arguments), std::move(environment));
   std::string line = child_->Line("listening ");
   port_ = line.substr(line.rfind(':') + 1);
 }

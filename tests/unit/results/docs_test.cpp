@@ -10,6 +10,7 @@
 #include "common/results/directory.h"
 #include "common/results/schemas.h"
 #include "common/results/summarize.h"
+#include "tests/support/shared_data.h"
 #include "tests/unit/results/example.h"
 
 using namespace poolmark;
@@ -32,7 +33,7 @@ void Names(const Json& schema, std::set<std::string>* out) {
 
 TEST_CASE("the schemas in docs/schemas are those of the program", "[K2]") {
   for (const auto& [name, text] : results::Schemas()) {
-    const std::string path = std::string(POOLMARK_SOURCE_DIR) + "/docs/schemas/" + name;
+    const std::string path = test::Source("docs/schemas/" + name);
     if (std::getenv("POOLMARK_UPDATE") != nullptr) REQUIRE(AtomicWriteFile(path, text).ok());
     INFO(path << ": write it again with POOLMARK_UPDATE=1");
     const auto stored = ReadFile(path);
@@ -42,7 +43,7 @@ TEST_CASE("the schemas in docs/schemas are those of the program", "[K2]") {
 }
 
 TEST_CASE("docs/result-files.md names every field of every file", "[J6]") {
-  const std::string page = *ReadFile(std::string(POOLMARK_SOURCE_DIR) + "/docs/result-files.md");
+  const std::string page = *ReadFile(test::Source("docs/result-files.md"));
   for (const auto& [file, text] : results::Schemas()) {
     std::set<std::string> names;
     Names(*ParseJson(text), &names);

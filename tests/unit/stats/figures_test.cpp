@@ -10,6 +10,7 @@
 #include "common/stats/summary.h"
 #include "common/stats/warnings.h"
 #include "common/stats/windows.h"
+#include "tests/support/shared_data.h"
 
 using namespace poolmark;
 using namespace poolmark::stats;
@@ -135,7 +136,7 @@ TEST_CASE("failed requests give no latency and miss every limit", "[E5][H8]") {
 }
 
 TEST_CASE("the presets that ship are the published limits", "[E5]") {
-  const auto all = ReadSloDirectory(std::string(POOLMARK_SOURCE_DIR) + "/deploy/slo");
+  const auto all = ReadSloDirectory(test::Source("deploy/slo"));
   INFO(all.status().ToString());
   REQUIRE(all.ok());
   CHECK(all->size() == 17);
