@@ -158,9 +158,8 @@ TEST_CASE("headers and URLs that would make another request than was meant are r
   CHECK(Poolmark(Quick(server, {"-c", "1", "-n", "1", "--header", "X-Tenant: a b"})).code == 0);
   // A URL as it stands in a request of somebody's.
   const std::string url = server.url() + "/v1/chat/completions";
-  CHECK(Poolmark({"load", "--url", url, "--model", "m", "-c", "1", "-n", "1"}).code == 0);
-  const Done other =
-      Poolmark({"load", "--url", url, "--api", "completions", "--model", "m", "-c", "1", "-n", "1"});
+  CHECK(Poolmark({"--url", url, "--model", "m", "-c", "1", "-n", "1"}).code == 0);
+  const Done other = Poolmark({"--url", url, "--api", "completions", "--model", "m", "-c", "1", "-n", "1"});
   CHECK(other.code == 2);
   CHECK(other.err.find("another endpoint than /v1/completions") != std::string::npos);
 }
